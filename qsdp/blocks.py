@@ -349,6 +349,11 @@ class Layout:
             raise InvalidInputError(f"{name} must have arrays of shapes {shapes}; got {given}")
         return arrays
 
+    def scales(self, delta: FloatArray, sigma: float) -> FloatArray:
+        """Return the factors (P,) of entries in coordinates scaled by `delta`, (R, N), and real weights by `sigma`."""
+        block, (first, second) = np.repeat(np.arange(self.n_blocks), np.diff(self.starts)), self._pairs
+        return self._spread(1.0 / (delta[block, first] * delta[block, second]), 1.0 / sigma)
+
     def stack(self, parts: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Combine arrays over all blocks into a stack (C R, N, N) and real weights (C, p).
 

@@ -238,10 +238,10 @@ class DataMap(ReadOnlyArrays, ABC):
         """Return the inner products of the matrices of rows with those of another map of the same storage."""
 
     @abstractmethod
-    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any]) -> None:
+    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any], sigma: float = 1.0) -> None:
         """Write the inner products of the rows to an array (n, n), in its precision.
 
-        Rows and columns of the matrices are divided by `delta`, of shape (R, N).
+        Rows and columns of the matrices are divided by `delta`, of shape (R, N), and real columns by `sigma`.
         """
 
     @abstractmethod

@@ -255,10 +255,9 @@ class FormMap(DataMap):
         products: FloatArray = self.features() @ other.features().T
         return products
 
-    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any]) -> None:
+    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any], sigma: float = 1.0) -> None:
         """Write the inner products of the forms to an array (r, r), see `DataMap.fill_kernel`."""
-        block, first, second = self.layout.block, self.layout.first, self.layout.second
-        scales = 1.0 / (delta[block, first] * delta[block, second])
+        scales = self.layout.scales(delta, sigma)
         kernel[:] = 0.0
         # The kernel may be much smaller than all rows in double precision.
         step = max(self.n_rows, MANY_ROWS)

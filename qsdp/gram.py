@@ -97,8 +97,7 @@ class Gram:
             A time limit passed between chunks of rows.
         """
         weighted = targets if weights is None else weights[:, None] * targets
-        products = data.layout.entries(data.adjoints(weighted)).T
-        return cls(data.layout, data.scale, data.pair_sums(weights, dtype, device), products)
+        return cls(data.layout, data.scale, data.pair_sums(weights, dtype, device), data.sums(weighted))
 
     def __add__(self, other: Gram) -> Gram:
         return Gram(self.layout, self.scale, self.matrix + other.matrix, self.products + other.products)
@@ -214,14 +213,22 @@ def symmetric_basis(size: int) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     return first, second, factors
 
 
-def to_vectors(T: FloatArray, layout: Layout) -> FloatArray:
-    """Convert a stack of symmetric matrices (C R, N, N) to coordinates (P, C) in `symmetric_basis`."""
-    return (layout.entries(T) * layout.factors).T
+def to_vectors(T: FloatArray, layout: Layout, weights: FloatArray | None = None) -> FloatArray:
+    """Convert a stack of symmetric matrices (C R, N, N) to coordinates (P, C) in `symmetric_basis`.
+
+    Real weights of shape (C, p), by default zero, are coordinates themselves.
+    """
+    return (layout.entries(T, weights) * layout.factors).T
 
 
 def to_matrices(t: FloatArray, layout: Layout) -> FloatArray:
     """Convert coordinates (P, C) to a stack of symmetric matrices (C R, N, N)."""
     return layout.matrices(t.T / layout.factors)
+
+
+def to_point(t: FloatArray, layout: Layout) -> tuple[FloatArray, FloatArray]:
+    """Convert coordinates (P, C) to a stack of symmetric matrices (C R, N, N) and real weights (C, p)."""
+    return to_matrices(t, layout), t[layout.weight_entries].T
 
 
 # -- products of four columns ---------------------------------------------------------------------------------

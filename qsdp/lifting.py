@@ -322,7 +322,7 @@ class QuadraticMap(DataMap):
         """Return a function that computes the matrix of a dual vector, with a bound on its error from rounding."""
         return sums_of_rows(self.X, self.coefficients, self.lifted)
 
-    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any]) -> None:
+    def fill_kernel(self, delta: FloatArray, kernel: npt.NDArray[Any], sigma: float = 1.0) -> None:
         r"""Write :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` to an array of shape (n, n), in its precision.
 
         The rows and columns of the matrices are divided by `delta`, of shape (1, N).

@@ -143,7 +143,7 @@ class Program(ConicProgram, Summarized):
         scaled = ScaledProblem.of(self.training_problem)
         nu = np.zeros((self.training_problem.n_samples, self.training_problem.n_outputs)) if nu is None else nu
         z = np.ones(Z.shape[:2]) if z is None else z
-        raw = scaled.inside(0.5 * (Z + Z.transpose(0, 2, 1)), 0.5 * (V + W), nu, z)
+        raw = scaled.inside(0.5 * (Z + Z.transpose(0, 2, 1)), 0.5 * (V + W), nu, z, self.weights())
         tol, corrected = check_real("tol", tol, strict=True), self.name == _CORRECTED
         status = CHANGED if self._changed() else "point of a CVXPY problem" if corrected else PRINTED
         relaxation = finish(scaled, replace(raw, status=status), solver="cvxpy", tol=tol, stretch=False)
@@ -300,7 +300,8 @@ def two_block_program(problem: TrainingProblem) -> Program:
     -------
     Program
         Variables ``V``, ``Z`` (symmetric), ``rho`` and ``yhat``; with several outputs ``V0``, ``V1``, ..., with blocks
-        ``V_0``, ``V_1``, ..., or ``V0_0``, ``V0_1``, ... for blocks of several outputs.
+        ``V_0``, ``V_1``, ..., or ``V0_0``, ``V0_1``, ... for blocks of several outputs. The real weights of blocks,
+        times their prices, are ``weights``, or ``weights0``, ``weights1``, ...
 
     Examples
     --------
@@ -315,7 +316,7 @@ def two_block_program(problem: TrainingProblem) -> Program:
     check_problem(problem)
     built = two_block(Instance.of(problem))
     parts = (built.fits, built.parts, built.diagonals)
-    return Program(built.problem, built.variables, *parts, name=_CORRECTED, training_problem=problem)
+    return Program(built.problem, built.variables, *parts, built.real, name=_CORRECTED, training_problem=problem)
 
 
 def _printed(problem: TrainingProblem, name: str) -> Program:

@@ -72,7 +72,7 @@ class BetaChoice:
         if not self.training_loss:
             return self.expected_loss
         problem = relaxation.problem
-        loss = problem.data_fit.value(problem.relaxed_predictions(relaxation.Z_stack))
+        loss = problem.data_fit.value(relaxation.fitted)
         return self.expected_loss * min(1.0, loss / self.training_loss)
 
 

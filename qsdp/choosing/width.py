@@ -95,7 +95,7 @@ class WidthSearch:
     @cached_property
     def _relaxed(self) -> FloatArray:
         """Outputs of the relaxation on the rows of the problem."""
-        return self.relaxation.problem.relaxed_predictions(self.relaxation.Z_stack)
+        return self.relaxation.fitted
 
     @cached_property
     def _data(self) -> AnyData:

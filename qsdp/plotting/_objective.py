@@ -156,5 +156,5 @@ def _limit(result: QSDPResult) -> float:
         covariances = result.covariance if isinstance(result.covariance, list) else [result.covariance]
         weight = sum(covariance.total_weight for covariance in covariances)
     # A problem may consist of statistics instead of rows.
-    loss = problem.data_fit.value(problem.relaxed_predictions(relaxation.Z_stack))
+    loss = problem.data_fit.value(relaxation.fitted)
     return loss + problem.beta * problem.dimension * weight

@@ -69,7 +69,8 @@ class DualBound:
 
     def squeezed(self, problem: TrainingProblem) -> DualBound:
         """Return the bound with nu of shape (n,) and z of shape (N,) if the targets are scalar."""
-        return DualBound(self.value, problem.squeezed(self.nu), self.z[0]) if problem.scalar else self
+        z = self.z[0] if len(self.z) else self.z
+        return DualBound(self.value, problem.squeezed(self.nu), z) if problem.scalar else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,21 +146,25 @@ def instance_bound(
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
         nu = instance.fit.project(candidate)
+        matrices, real = instance.map.pull(nu)
         proofs = [
-            _tightest(instance, M, own, [z[k] for z in usable], exhaustive=exhaustive)
-            for k, (M, own) in enumerate(zip(instance.adjoints(nu), instance.duals_of_matrices(nu), strict=True))
+            _tightest(instance, M, column, [z[k] for z in usable], exhaustive=exhaustive)
+            for k, (M, column) in enumerate(zip(matrices, instance.duals_of_matrices(nu), strict=True))
         ]
-        uppers = [math.nextafter(math.fsum(z), math.inf) for z in proofs]
+        uppers = instance.constraints([math.nextafter(math.fsum(z), math.inf) for z in proofs], real)
         scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
         scale = verified_scale(instance, nu, uppers, scale)
         value = instance.guarded_dual_value(scale * nu)
         if value > best.value:
-            best = DualBound(value, scale * nu, np.stack([scale * z for z in proofs]))
+            best = DualBound(value, scale * nu, np.array([scale * z for z in proofs]).reshape(shape))
     return best
 
 
 def largest_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[float] | FloatArray) -> float:
-    """Compute the largest feasible multiple of `nu`, whose k-th matrix has pricing values of at most ``uppers[k]``."""
+    """Compute the largest feasible multiple of `nu`, whose pricing values are at most `uppers`.
+
+    There is one for each output and constraint, see `LinearInstance.constraints`.
+    """
     tau = float(np.max(uppers + pricing_roundings(instance, nu)))
     return instance.dual_radius / tau if tau > 0.0 else np.inf
 
@@ -193,7 +198,7 @@ def _tightest(
 
 
 def pricing_roundings(instance: LinearInstance, nu: FloatArray) -> FloatArray:
-    r"""Bound the effect of rounding on the pricing values of `nu`, for each matrix; see `entry_rounding`.
+    r"""Bound the effect of rounding on the pricing values of `nu`, for each constraint; see `entry_rounding`.
 
     If outputs are coupled, the entries of a row should sum to zero; their rounding error changes the matrix, too.
     """
@@ -209,7 +214,7 @@ def verified_scale(
 ) -> float:
     r"""Reduce `scale` until that multiple of `nu` is feasible in floating point; return 0 if no scale works.
 
-    Apart from rounding, no pricing value of matrix k exceeds ``uppers[k]``. The rounding includes that of
+    Apart from rounding, no pricing value of constraint k exceeds ``uppers[k]``. The rounding includes that of
     ``scale * nu`` itself, which is not a multiple of the rounding of `nu` if rows cancel. It counts twice, so that a
     check that recomputes the matrix and allows for its own rounding also accepts the multiple.
     """
@@ -226,7 +231,8 @@ def verified_scale(
 def entry_rounding(data: DataMap, nu: FloatArray) -> FloatArray:
     r"""Bound the effect of rounding in each matrix :math:`M_\nu` on :math:`u^T M_\nu v` for sign vectors u and v.
 
-    An entry of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum. For
+    If there are real weights, this is followed for each output by the effect on the largest entry of theirs. An entry
+    of M has an error of at most ``(n + 16) eps sum |nu_i| |X_i|``, and a pricing value at most their sum. For
     statistics, the result includes what their own rounding can change, see `SumRounding`.
     """
     # Sixteen covers any order of the products, and what the stand-alone checker allows for.
@@ -235,7 +241,10 @@ def entry_rounding(data: DataMap, nu: FloatArray) -> FloatArray:
 
 
 def entry_size(data: DataMap, nu: FloatArray) -> FloatArray:
-    """Sum all entries of each matrix ``sum |nu_i| |X_i|``; shape (K,) for nu of shape (n, C)."""
+    """Sum all entries of each matrix ``sum |nu_i| |X_i|``, for nu of shape (n, C).
+
+    There is one for each output and constraint; that of real weights bounds the largest of their sums.
+    """
     return (np.abs(nu).T @ data.absolute_sums).ravel()
 
 

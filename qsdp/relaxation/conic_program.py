@@ -36,6 +36,8 @@ class ConicProgram:
     diagonals : list of cvxpy.Constraint
         For each of these, the constraint that the diagonals equal ``rho``. Its multiplier is `z` (``[z, z']`` if V and
         W are different variables). In a linear block, the constraint that ``rho`` bounds the entries of Z.
+    real : list of cvxpy.Variable
+        For each output, the real weights of all blocks of weights times their prices, if there are any.
     """
 
     problem: cp.Problem
@@ -43,6 +45,11 @@ class ConicProgram:
     fits: list[cp.Constraint] = field(default_factory=list)
     parts: list[tuple[cp.Expression, ...]] = field(default_factory=list)
     diagonals: list[cp.Constraint] = field(default_factory=list)
+    real: list[cp.Variable] = field(default_factory=list)
+
+    def weights(self) -> FloatArray | None:
+        """Return the solver's real weights of shape (C, p), or None if there are none."""
+        return _stacked([weights.value for weights in self.real]) if self.real else None
 
     def matrices(self) -> tuple[FloatArray | None, FloatArray | None, FloatArray | None]:
         """Return the solver's values of Z, V and W, each of shape (K, N, N), or None if they have no values."""
@@ -68,9 +75,11 @@ def two_block(instance: LinearInstance) -> ConicProgram:
     layout, (n, C) = instance.map.layout, instance.target.shape
     R = layout.n_blocks
     yhat = cp.Variable((n, C) if C > 1 else n, name="yhat")
-    rho = cp.Variable(tuple(count for count in (C, R) if count > 1), name="rho")
-    variables = {"rho": rho, "yhat": yhat}
-    fits, parts, diagonals, cones = [], [], [], []
+    variables, penalty = {"yhat": yhat}, 0.0
+    fits, parts, diagonals, cones, real = [], [], [], [], []
+    if R:
+        rho = cp.Variable(tuple(count for count in (C, R) if count > 1), name="rho")
+        variables, penalty = {"rho": rho, **variables}, cp.sum(rho)
     for k in range(C):
         for r, (size, linear) in enumerate(zip(layout.sizes, layout.linear, strict=True)):
             suffix = f"{k}" * (C > 1) + f"_{r}" * (R > 1)
@@ -80,12 +89,19 @@ def two_block(instance: LinearInstance) -> ConicProgram:
             parts.append(matrices)
             diagonals.append(diagonal)
             cones += more
-        of_output = [matrices[0] for matrices in parts[-R:]]
-        data = 2 * instance.map.expression(of_output if R > 1 else of_output[0])
+        of_output, weights = [matrices[0] for matrices in parts[k * R :]], None
+        if layout.weights:
+            weights = cp.Variable(layout.n_weights, name=f"weights{k}" if C > 1 else "weights")
+            variables[weights.name()] = weights
+            real.append(weights)
+            penalty = penalty + 0.5 * cp.norm1(weights)
+        # The factor of the matrices is that of the weights, too.
+        halved = None if weights is None else 0.5 * weights
+        data = 2 * instance.map.expression(of_output[0] if R == 1 else of_output, halved)
         fits.append((yhat[:, k] if C > 1 else yhat) == data)
     loss = instance.fit.expression(cp.reshape(yhat, (n, C), order="C"))
-    program = cp.Problem(cp.Minimize(loss + instance.penalty * cp.sum(rho)), [*fits, *diagonals, *cones])
-    return ConicProgram(program, variables, fits, parts, diagonals)
+    program = cp.Problem(cp.Minimize(loss + instance.penalty * penalty), [*fits, *diagonals, *cones])
+    return ConicProgram(program, variables, fits, parts, diagonals, real)
 
 
 def _quadratic_part(N: int, suffix: str, rho: cp.Expression) -> Part:
@@ -111,6 +127,8 @@ def _stacked(values: list[FloatArray | None]) -> FloatArray | None:
     present: list[FloatArray] = [np.asarray(value) for value in values if value is not None]
     if len(present) < len(values):
         return None
+    if not present:
+        return np.zeros((0, 0, 0))
     ends = [max(lengths) for lengths in zip(*(value.shape for value in present), strict=True)]
     stack = np.zeros((len(present), *ends))
     for part, value in zip(stack, present, strict=True):

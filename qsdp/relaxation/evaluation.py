@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray
-from qsdp.gram import to_matrices, to_vectors
+from qsdp.gram import to_point, to_vectors
 from qsdp.relaxation.bounds import best_scale
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.spectra import dominating, row_dominating
@@ -46,9 +46,9 @@ class DirectEvaluation:
         """Losses of the zero predictor, of shape (K,)."""
         return np.array([fit.value_at_zero for fit in self._fits])
 
-    def point(self, T: FloatArray) -> Ray:
-        """Return the losses along the ray through T."""
-        parts = self._parts(self._predictions(T))
+    def point(self, T: FloatArray, weights: FloatArray) -> Ray:
+        """Return the losses along the ray through T and real weights."""
+        parts = self._parts(self._predictions(T, weights))
         if self.instance.fit.quadratic:
             weighted = [fit.weighted(p) for fit, p in zip(self._fits, parts, strict=True)]
             return _squared_point(
@@ -62,10 +62,10 @@ class DirectEvaluation:
 
         return Ray(values, lambda costs: np.ones(len(parts)))
 
-    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
-        r"""Return :math:`M_\nu` and the dual values along the ray."""
+    def dual(self, candidate: FloatArray) -> tuple[FloatArray, FloatArray, Ray]:
+        r"""Return :math:`M_\nu`, its part of real weights, and the dual values along the ray."""
         nu = self.nu(candidate)
-        return self._matrices(nu), self._dual_ray(nu)
+        return *self._pulled(nu), self._dual_ray(nu)
 
     def dominating(self, candidate: FloatArray, M: FloatArray, z: FloatArray) -> FloatArray:
         """Compute `spectra.dominating` for the matrices M of a dual vector, through its rows if they are few."""
@@ -75,11 +75,11 @@ class DirectEvaluation:
         duals = self.instance.duals_of_matrices(self.nu(candidate))
         return np.array([row_dominating(data, nu, weights) for nu, weights in zip(duals, z, strict=True)])
 
-    def _predictions(self, T: FloatArray) -> FloatArray:
-        return 0.5 * self.instance.predictions(T)
+    def _predictions(self, T: FloatArray, weights: FloatArray) -> FloatArray:
+        return self.instance.map.values(T, weights)
 
-    def _matrices(self, nu: FloatArray) -> FloatArray:
-        return self.instance.adjoints(nu)
+    def _pulled(self, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.instance.map.pull(nu)
 
     def _dual_ray(self, nu: FloatArray) -> Ray:
         parts = self._parts(nu)
@@ -113,8 +113,9 @@ class DirectEvaluation:
 class GramEvaluation:
     r"""Evaluation of a squared loss from the Gram matrix of the data, without a pass over the samples.
 
-    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is represented by T. The Gram
-    matrix, in single or double precision, and the products with the targets are in `symmetric_basis`.
+    A dual vector, :math:`\nu_i = 2 w_i (y_i - \mathcal{A}(T)_i)` with sample weights w, is represented by the
+    coordinates of T, of shape (P, C), in `symmetric_basis`, see `to_vectors`. The Gram matrix, in single or double
+    precision, and the products with the targets are in this basis, too.
     """
 
     def __init__(self, instance: Instance, gram: npt.NDArray[Any], products: FloatArray) -> None:
@@ -122,21 +123,21 @@ class GramEvaluation:
         self._gram: npt.NDArray[Any] | None = gram
         self.at_zero = np.array([fit.value_at_zero for fit in instance.fit.parts])
 
-    def point(self, T: FloatArray) -> Ray:
-        """Return the losses along the ray through T."""
-        t = to_vectors(T, self.instance.map.layout)
+    def point(self, T: FloatArray, weights: FloatArray) -> Ray:
+        """Return the losses along the ray through T and real weights."""
+        t = to_vectors(T, self.instance.map.layout, weights)
         return _squared_point(
             self.at_zero, np.einsum("pk,pk->k", t, self.products), np.einsum("pk,pk->k", t, self._image(t))
         )
 
-    def dual(self, candidate: FloatArray) -> tuple[FloatArray, Ray]:
-        r"""Return :math:`M_\nu` and the dual values along the ray."""
-        t = to_vectors(candidate, self.instance.map.layout)
+    def dual(self, candidate: FloatArray) -> tuple[FloatArray, FloatArray, Ray]:
+        r"""Return :math:`M_\nu`, its part of real weights, and the dual values along the ray."""
+        t = candidate
         image, along = self._image(t), np.einsum("pk,pk->k", t, self.products)
         linear = 2.0 * (self.at_zero - along)
         curved = self.at_zero - 2.0 * along + np.maximum(np.einsum("pk,pk->k", t, image), 0.0)
-        M = to_matrices(2.0 * (self.products - image), self.instance.map.layout)
-        return M, _squared_dual(linear, curved, self.at_zero, len(self.instance.target))
+        point = to_point(2.0 * (self.products - image), self.instance.map.layout)
+        return *point, _squared_dual(linear, curved, self.at_zero, len(self.instance.target))
 
     def dominating(self, candidate: FloatArray, M: FloatArray, z: FloatArray) -> FloatArray:
         """Compute `spectra.dominating` for the matrices M of a dual vector."""
@@ -144,7 +145,7 @@ class GramEvaluation:
 
     def nu(self, candidate: FloatArray) -> FloatArray:
         """Return the dual vector of shape (n, C)."""
-        return -self.instance.fit.gradient(0.5 * self.instance.predictions(candidate))
+        return -self.instance.fit.gradient(self.instance.map.values(*to_point(candidate, self.instance.map.layout)))
 
     def free(self) -> None:
         """Free the memory of the Gram matrix; afterwards, the evaluation can still compute dual vectors."""
@@ -156,9 +157,9 @@ class GramEvaluation:
         return image
 
 
-#: Evaluation of candidates of a (normalised) instance. A point is given by ``T = 2 Z`` of shape (C, N, N) and has
-#: predictions ``<X_i, T_k>``; the form of a dual vector depends on the class. Rays have K = C values if the loss adds
-#: up over the outputs, otherwise one.
+#: Evaluation of candidates of a (normalised) instance. A point is given by ``T = 2 Z`` of shape (C, N, N) and real
+#: weights of shape (C, p), and has predictions ``<X_i, T_k>`` plus those of the weights; the form of a dual vector
+#: depends on the class. Rays have K = C values if the loss adds up over the outputs, otherwise one.
 Evaluation = DirectEvaluation | GramEvaluation
 
 

@@ -35,8 +35,9 @@ def zero_solution(instance: Instance, status: str) -> RawSolution:
     """Return the feasible zero point, as the result of a method that ends before its first candidate."""
     shape = (instance.n_matrices, instance.size, instance.size)
     return RawSolution(
-        Z=np.zeros(shape), V=np.zeros(shape), W=np.zeros(shape), z=np.ones(shape[:2]), status=status, iterations=0
-    )
+        Z=np.zeros(shape), V=np.zeros(shape), W=np.zeros(shape), z=np.ones(shape[:2]), status=status, iterations=0,
+        weights=instance.no_weights,
+    )  # fmt: skip
 
 
 class Incumbent:
@@ -52,7 +53,7 @@ class Incumbent:
         self._distance = distance if instance.size <= QUICK_SIDE else None
         self._start = time.perf_counter()
         shape = (instance.n_matrices, instance.size, instance.size)
-        self.T, self.S = np.zeros(shape), np.zeros(shape)
+        self.T, self.S, self.weights = np.zeros(shape), np.zeros(shape), instance.no_weights
         self._moved = False
         #: Number of parts that do not interact: one per output, or one.
         self.n_parts = len(evaluation.at_zero)
@@ -65,14 +66,19 @@ class Incumbent:
 
     # -- candidates ----------------------------------------------------------------------------------
 
-    def offer_point(self, A: FloatArray, B: FloatArray) -> None:
-        r"""Evaluate the point of positive semidefinite A, B of shape (K, N, N) (``T = A - B``), and keep the better."""
+    def offer_point(self, A: FloatArray, B: FloatArray, weights: FloatArray | None = None) -> None:
+        r"""Evaluate the point of positive semidefinite A, B of shape (K, N, N) (``T = A - B``), and keep the better.
+
+        Real weights have the shape (C, p); None is zero.
+        """
         T, S = A - B, A + B
-        if not (np.isfinite(T).all() and np.isfinite(S).all()):
+        real = self._instance.no_weights if weights is None else weights
+        if not all(np.isfinite(array).all() for array in (T, S, real)):
             return
-        radii = S.diagonal(0, 1, 2).max(axis=1)
-        costs = self._by_part(self._instance.dual_radius * radii)
-        ray = self.evaluation.point(T)
+        radii = S.diagonal(0, 1, 2).max(axis=1, initial=0.0)
+        sizes = np.abs(real).sum(axis=1).reshape(self.n_parts, -1).sum(axis=1)
+        costs = self._by_part(self._instance.dual_radius * radii) + self._instance.dual_radius * sizes
+        ray = self.evaluation.point(T, real)
         ones = np.ones(self.n_parts)
         for scales in (ones, ray.best(costs)):
             objectives = ray.values(scales) + scales * costs
@@ -80,6 +86,8 @@ class Incumbent:
                 mine = self._matrices(part)
                 self._moved, self._gaps, self.objectives[part] = True, None, objectives[part]
                 self.T[mine], self.S[mine] = scales[part] * T[mine], scales[part] * S[mine]
+                outputs = self._instance.outputs_of(part)
+                self.weights[outputs] = scales[part] * real[outputs]
 
     def offer_dual(self, candidate: FloatArray, z: FloatArray, expected: float = 1.0) -> None:
         r"""Evaluate a dual vector with weights z of shape (K, N), of any sign and scale, and keep the better bound.
@@ -89,21 +97,21 @@ class Incumbent:
         """
         if not (np.isfinite(candidate).all() and np.isfinite(z).all()):
             return
-        M, ray = self.evaluation.dual(candidate)
+        M, real, ray = self.evaluation.dual(candidate)
         # The bound loses as much as is added to the weights.
         floor = max(EPS, min(INNER * self.tol, ROUGH * min(expected, float(self.gaps.max()))))
         weights = np.maximum(z, 0.0)
         sums = weights.sum(axis=1, keepdims=True)
-        weights += floor / weights.shape[1] * sums
+        weights += floor / max(1, weights.shape[1]) * sums
         weights[sums[:, 0] == 0.0] = 1.0
-        self._take_dual(candidate, M, ray, weights)
+        self._take_dual(candidate, M, real, ray, weights)
         self._offers += 1
         if self._distance is not None and self._offers % self._distance == 0:
-            self._search_weights(candidate, M, ray)
+            self._search_weights(candidate, M, real, ray)
 
-    def _take_dual(self, candidate: FloatArray, M: FloatArray, ray: Ray, weights: FloatArray) -> None:
+    def _take_dual(self, candidate: FloatArray, M: FloatArray, real: FloatArray, ray: Ray, weights: FloatArray) -> None:
         taus = self.evaluation.dominating(candidate, M, weights) * weights.sum(axis=1)
-        worst = np.array([taus[self._matrices(part)].max() for part in range(self.n_parts)])
+        worst = self._instance.constraints(taus, real).reshape(self.n_parts, -1).max(axis=1)
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
@@ -112,7 +120,7 @@ class Incumbent:
             self._gaps, self.bounds[part], self.z[mine] = None, values[part], weights[mine]
             self._duals[part] = candidate
 
-    def _search_weights(self, candidate: FloatArray, M: FloatArray, ray: Ray) -> None:
+    def _search_weights(self, candidate: FloatArray, M: FloatArray, real: FloatArray, ray: Ray) -> None:
         """Compute the best weights if the dual value closes a quarter of the gap that the current weights leave.
 
         Where the optimal z vanishes, the z of an iterate is noise, and scaling it proves little.
@@ -132,7 +140,7 @@ class Incumbent:
                 found = dominating_weights(M[k], tol)
                 if np.any(found > 0.0):
                     weights[k] = found + EPS * found.mean()
-        self._take_dual(candidate, M, ray, weights)
+        self._take_dual(candidate, M, real, ray, weights)
 
     # -- state ---------------------------------------------------------------------------------------
 
@@ -183,7 +191,7 @@ class Incumbent:
         V, Z = (0.5 * self.S, 0.5 * self.T) if self._moved else (self.S, self.T)
         return RawSolution(
             Z=Z, V=V, W=V, nu=self._nu(), z=self.z, status=status, iterations=self.iteration,
-            timings={"solve": self.elapsed},
+            timings={"solve": self.elapsed}, weights=self.weights,
         )  # fmt: skip
 
     def _nu(self) -> FloatArray | None:

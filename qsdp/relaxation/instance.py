@@ -14,7 +14,7 @@ from qsdp._utils.tuning import MODERATE, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import DataMap
 from qsdp.forms import FormMap
-from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices
+from qsdp.gram import Gram, GramFactor, SharedGram, to_point
 from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit, Loss
 from qsdp.problem import TrainingProblem, check_problem
@@ -44,6 +44,9 @@ class Units:
 @dataclass(frozen=True, eq=False)
 class LinearInstance:
     r"""Program that minimises :math:`L(2 \mathcal{A}(Z_k)_k) + w \sum_k \rho_k` over the relaxation's cone.
+
+    Real weights s of shape (C, p), if there are any, add to the predictions, and :math:`\tfrac{w}{2} \|s\|_1` to the
+    objective. Their prices are in the units of the map.
 
     Attributes
     ----------
@@ -130,7 +133,9 @@ class Instance(LinearInstance):
         """
         largest = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
-            for column in self.zero_dual.T:
+            if self.map.layout.weights:
+                largest = float(np.abs(self.map.pull(self.zero_dual)[1]).max())
+            for column in self.zero_dual.T if self.map.n_blocks else ():
                 product = self.map.operator(column)
                 v = np.ones((self.map.n_blocks, self.size))
                 for _ in range(PATIENCE):
@@ -148,9 +153,11 @@ class Instance(LinearInstance):
         """Instances that do not interact: this one if the loss couples the outputs, else one for each output."""
         return [replace(self, fit=fit) for fit in self.fit.parts]
 
-    def predictions(self, stack: FloatArray) -> FloatArray:
-        """Return predictions of shape (n, C) for matrices Z of shape (K, N, N)."""
-        return 2.0 * self.map.forwards(stack)
+    def predictions(self, stack: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+        """Return predictions of shape (n, C) for matrices Z of shape (K, N, N), and real weights of shape (C, p)."""
+        if weights is None or not weights.size:
+            return 2.0 * self.map.forwards(stack)
+        return self.map.values(2.0 * stack, weights)
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (K, N, N) for a dual vector of shape (n, C)."""
@@ -240,5 +247,5 @@ class Reduction:
         """
         ratio = normal.map.scale / self._scale
         coordinates = self._factor.preimage((nu - 2.0 * reduced.target) / ratio)
-        moved = normal.map.forwards(to_matrices(coordinates, normal.map.layout))
+        moved = normal.map.values(*to_point(coordinates, normal.map.layout))
         return normal.fit.weighted(2.0 * normal.target + moved)

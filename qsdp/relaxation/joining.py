@@ -51,6 +51,7 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
         Z_stack=chosen(better, "Z_stack"),
         V_stack=chosen(better, "V_stack"),
         rho_stack=chosen(better, "rho_stack"),
+        priced_weights=chosen(better, "priced_weights"),
         objective=objective,
         lower_bound=bound,
         objectives=read_only(objectives),
@@ -58,9 +59,8 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
         bound=dual,
         **seconds,
     )
-    return replace(
-        joined, status=verdict(joined.relative_gap, best.tol, bool(np.any(joined.rho_stack > 0.0)), certified=True)
-    )
+    moved = bool(np.any(joined.rho_stack > 0.0)) or bool(np.any(joined.priced_weights))
+    return replace(joined, status=verdict(joined.relative_gap, best.tol, moved, certified=True))
 
 
 def with_network(relaxation: Relaxation, network: BilinearNetwork) -> Relaxation:
@@ -91,12 +91,13 @@ def relaxation_of(
     scaled = ScaledProblem.of(problem)
     Z, V = point_of(network, problem)
     weight = scaled.units.weight
-    raw = RawSolution(Z / weight, V / weight, V / weight, status=solver_status)
+    real = problem.real_weights(network).T * problem.map.layout.weight_omega
+    raw = RawSolution(Z / weight, V / weight, V / weight, status=solver_status, weights=real / weight)
     return finish(scaled, raw, solver=solver, tol=tol, certified=True)
 
 
 def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatArray, FloatArray]:
-    r"""Convert a network to a point of the relaxation, Z and V of shape (K, N, N).
+    r"""Convert the neurons of a network to a point of the relaxation, Z and V of shape (K, N, N).
 
     The point is :math:`Z = \frac14 \sum_j \alpha_j (u_j v_j^T + v_j u_j^T)` and
     :math:`V = \frac14 \sum_j |\alpha_j| (u_j u_j^T + v_j v_j^T)`, with first-layer weights in units of the largest.
@@ -106,7 +107,7 @@ def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatA
     one, other = network.U.astype(np.float64), network.V.astype(np.float64)
     # A neuron of a linear block has the second factor one, which the network does not store.
     block, layout = network.block, problem.map.layout
-    other = np.where(np.array(layout.linear)[block, None], np.abs(one), other)
+    other = np.where(np.array(layout.linear, dtype=bool)[block, None], np.abs(one), other)
     alphas = problem.prices[block][:, None] * network.output_weights
     largest = np.ones(problem.size)
     largest[: problem.n_features] = problem.levels - 1.0
@@ -122,4 +123,4 @@ def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatA
         V.append(0.5**3 * (p.T @ p + m.T @ m))
     diagonal = np.tile(layout.linear, alphas.shape[1])
     masks = np.where(diagonal[:, None, None], np.eye(problem.size), 1.0)
-    return masks * Z, masks * V
+    return masks * np.reshape(Z, masks.shape), masks * np.reshape(V, masks.shape)

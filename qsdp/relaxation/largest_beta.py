@@ -20,7 +20,8 @@ def beta_max(problem: TrainingProblem, *, time_limit: float | None = None) -> fl
 
     .. math:: \beta D \ge \min \Big\{ \sum_j z_j : \mathrm{Diag}(z) \pm \sum_i \nu_{0i} \mathcal{X}_i \succeq 0 \Big\},
 
-    for every output. From that beta on, the zero network is also the best network; below, it may still be.
+    for every output, and if :math:`\beta \omega_k \ge |m_k|` for real weights. From that beta on, the zero network is
+    also the best network; below, it may still be.
 
     Parameters
     ----------
@@ -58,7 +59,9 @@ def useful_beta_max(problem: TrainingProblem) -> float:
     """Return `beta_max`, or 0 if it is only a rounding error, as for inputs unrelated to the targets."""
     largest = beta_max(problem)
     slopes = np.abs(problem.data_fit.zero_dual).sum(axis=1)
-    rounding = len(slopes) * EPS * float(np.abs(problem.map.adjoint(slopes)).sum(axis=(-2, -1)).max())
+    matrices, real = problem.map.pull(slopes[:, None])
+    sizes = np.append(np.abs(matrices).sum(axis=(-2, -1)), np.abs(real))
+    rounding = len(slopes) * EPS * float(sizes.max())
     return largest if largest * problem.dimension > rounding else 0.0
 
 
@@ -67,9 +70,9 @@ def _proven(problem: TrainingProblem) -> float:
     scaled = ScaledProblem.of(problem.with_beta(1.0))
     instance, units = scaled.instance, scaled.units
     nu = instance.zero_dual
-    matrices = instance.adjoints(nu)
-    bounds = []
+    matrices, real = instance.map.pull(nu)
+    bounds = (np.abs(real) * (1.0 + ROUNDING)).max(axis=1, initial=0.0).tolist()
     for k, M in enumerate(matrices):
         with deadline.fraction(0.5 / (len(matrices) - k)):
             bounds.append(float(uninterrupted(grothendieck_bound(M, tol=ROUNDING))))
-    return max(bounds) * (units.value / units.weight) / problem.dimension
+    return float(max(bounds)) * (units.value / units.weight) / problem.dimension

@@ -10,17 +10,14 @@ from qsdp._utils.symmetric import positive_part, symmetric_part
 from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.spectra import decomposed
 
 __all__ = ["along_gradient", "repair"]
 
-Blocks = FloatArray | None
 
-
-def repair(
-    instance: Instance, Z: Blocks, V: Blocks, W: Blocks, *, stretch: bool = True
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Repair a solver's blocks to a feasible point ``(Z, V, rho)`` of the relaxation.
+def repair(instance: Instance, raw: RawSolution, *, stretch: bool = True) -> tuple[FloatArray, ...]:
+    r"""Repair a solver's blocks to a feasible point ``(Z, V, rho, weights)`` of the relaxation.
 
     Z is averaged with its transpose and V with W; the data matrices are symmetric, so predictions stay the same and
     nothing grows. ``rho`` is set to the largest diagonal entry of V, with its rounding, and the diagonal is padded to
@@ -28,40 +25,46 @@ def repair(
     clipped before. Unless `stretch` is False, everything is rescaled by the non-negative factor that minimises the
     objective along the ray. Blocks that are missing, of another shape or not finite give the zero point. Z and V, of
     shape (K, N, N), are symmetric, and every ``[[V, Z], [Z, V]]`` is positive semidefinite with constant diagonal
-    `rho`, of shape (K,).
+    `rho`, of shape (K,). Real weights, of shape (C, p), are feasible as they are.
     """
     shape = (instance.n_matrices, instance.size, instance.size)
-    Z_even, V_even, rho = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_matrices)
+    Z_even, V_even, rho, weights = np.zeros(shape), np.zeros(shape), np.zeros(instance.n_matrices), instance.no_weights
+    Z, V, W = raw.Z, raw.V, raw.W
     if Z is None or V is None or W is None:
-        return Z_even, V_even, rho
+        return Z_even, V_even, rho, weights
     given = (Z, V) if W is V else (Z, V, W)
-    if not all(np.shape(M) == shape and np.isfinite(M).all() for M in given):
-        return Z_even, V_even, rho
+    real = weights if raw.weights is None else raw.weights
+    if not all(np.shape(M) == shape and np.isfinite(M).all() for M in given) or real.shape != weights.shape:
+        return Z_even, V_even, rho, weights
+    if np.isfinite(real).all():
+        weights = real
     for k in range(instance.n_matrices):
         if np.any(Z[k]):
             own = symmetric_part(Z[k]), symmetric_part(0.5 * (V[k] + W[k]))
             Z_even[k], V_even[k], rho[k] = _padded_block(*own) or _clipped_block(*own)
-    if not stretch or not np.any(rho > 0.0):
-        return Z_even, V_even, rho
-    scale = _best_stretch(instance, instance.predictions(Z_even), instance.penalty * float(rho.sum()))
+    if not stretch or not (np.any(rho > 0.0) or np.any(weights)):
+        return Z_even, V_even, rho, weights
+    cost = instance.cost(rho, weights)
+    scale = _best_stretch(instance, instance.predictions(Z_even, weights), cost)
     Z_even *= scale
     V_even *= scale
-    return Z_even, V_even, scale * rho
+    return Z_even, V_even, scale * rho, scale * weights
 
 
-def along_gradient(instance: Instance) -> tuple[FloatArray, FloatArray]:
-    r"""Compute Z and V of the best point along minus the gradient at zero.
+def along_gradient(instance: Instance) -> RawSolution:
+    r"""Compute the best point along minus the gradient at zero.
 
-    The point is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`.
+    The point is Z = s M and V = s |M| for :math:`M = \sum_i \nu_i \mathcal{X}_i`, with real weights s m.
     """
     nu = instance.zero_dual
-    M = instance.adjoints(nu)
+    M, weights = instance.map.pull(nu)
     V = np.zeros_like(M)
     for k, (matrix, own) in enumerate(zip(M, instance.duals_of_matrices(nu), strict=True)):
         values, vectors = decomposed(instance.map, matrix, own, np.ones(instance.size))
         V[k] = (vectors * np.abs(values)) @ vectors.T
-    scale = _best_stretch(instance, instance.predictions(M), instance.penalty * float(V.diagonal(0, 1, 2).max(1).sum()))
-    return scale * M, scale * V
+    cost = instance.cost(V.diagonal(0, 1, 2).max(axis=1, initial=0.0), 2.0 * weights)
+    scale = _best_stretch(instance, instance.predictions(M, 2.0 * weights), cost)
+    return RawSolution(scale * M, scale * V, scale * V, weights=2.0 * scale * weights)
 
 
 def _clipped_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float]:

@@ -22,7 +22,7 @@ class RawSolution:
     Z, V, W : ndarray of shape (K, N, N) or None
         One for every output and block, K = C R; for data of one matrix a sample, K = C.
     nu : ndarray of shape (n, C), or None
-        Multipliers of ``yhat = 2 <X_i, Z>``.
+        Multipliers of the predictions, ``yhat = 2 <X_i, Z>`` plus those of the real weights.
     z : ndarray of shape (K, N) or None
         Multipliers of the diagonals.
     status : str
@@ -32,6 +32,8 @@ class RawSolution:
     iterations : int or None
     timings : mapping of str to float
         Seconds of the stages "compile" and "solve".
+    weights : ndarray of shape (C, p) or None
+        Real weights; None is zero.
     """
 
     Z: FloatArray | None = None
@@ -42,6 +44,7 @@ class RawSolution:
     status: str = "failed"
     iterations: int | None = None
     timings: Mapping[str, float] = field(default_factory=dict)
+    weights: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +69,14 @@ class ScaledProblem:
         parts = self.problem.parts
         return [self] if parts == [self.problem] else [ScaledProblem.of(part) for part in parts]
 
-    def inside(self, Z: FloatArray, V: FloatArray, nu: FloatArray, z: FloatArray) -> RawSolution:
-        """Convert Z, V, a dual vector and weights from the problem's units to those of the instance."""
+    def inside(
+        self, Z: FloatArray, V: FloatArray, nu: FloatArray, z: FloatArray, weights: FloatArray | None = None
+    ) -> RawSolution:
+        """Convert Z, V, a dual vector, z and real weights from the problem's units to those of the instance."""
         units = self.units
         nu = nu * (units.prediction / units.value)
-        return RawSolution(Z / units.weight, V / units.weight, V / units.weight, nu, z, status="start")
+        inner = None if weights is None else weights / units.weight
+        return RawSolution(Z / units.weight, V / units.weight, V / units.weight, nu, z, status="start", weights=inner)
 
     def divided(self, raw: RawSolution) -> list[RawSolution]:
         """Split a solution of the instance into solutions of its parts, each in the units of the part."""
@@ -84,4 +90,5 @@ class ScaledProblem:
         Z, V, W = (None if M is None else weight * M[mine] for M in (raw.Z, raw.V, raw.W))
         nu = None if raw.nu is None else dual * raw.nu[:, [k]]
         z = None if raw.z is None else raw.z[mine]
-        return replace(raw, Z=Z, V=V, W=W, nu=nu, z=z, timings={})
+        real = None if raw.weights is None else weight * raw.weights[[k]]
+        return replace(raw, Z=Z, V=V, W=W, nu=nu, z=z, timings={}, weights=real)

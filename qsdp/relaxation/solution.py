@@ -46,15 +46,20 @@ class Relaxation(Summarized, Gap):
         For each block, of which data of columns are one, the matrices of all outputs: those of output k are
         ``Z[0][k]``. ``[[V, Z], [Z', W]]`` is positive semidefinite with constant diagonal `rho`. The data matrices are
         symmetric, so Z is symmetric and W equals V. For M + 1 levels, they belong to data scaled by M. A linear block
-        has vectors, of shape (C, N_r).
+        has vectors, of shape (C, N_r), and so has a block of real weights: Z holds the weights themselves, V and W
+        their absolute values.
     rho : ndarray of shape (C, R)
-        Diagonal entry for each output and block.
+        Diagonal entry for each output and block with neurons.
+    weights : ndarray of shape (p, C)
+        Real weights of the columns of all blocks of weights, in the shape of `BilinearNetwork.weights`.
     Z_stack, V_stack, rho_stack : ndarray of shape (K, N, N) or (K,)
         The same as stacks of K = C R matrices, the blocks of an output one after the other. With `Blocks`, those of
         block r are multiplied by :math:`\omega_r D_r`, see `TrainingProblem.dimension`.
+    priced_weights : ndarray of shape (C, p)
+        Real weights times their prices :math:`\omega_k`.
     objective : float
         Loss of the predictions :math:`2 \langle \mathcal{X}_i, Z \rangle` plus :math:`2 \beta D \rho`, summed over
-        outputs.
+        outputs. Real weights w add to the predictions, and :math:`\beta \sum_k \omega_k |w_k|` to the penalty.
     lower_bound : float
         Bound on the global optimum :math:`p_b^*` over all networks of any width.
     bound : DualBound
@@ -82,6 +87,7 @@ class Relaxation(Summarized, Gap):
     Z_stack: FloatArray
     V_stack: FloatArray
     rho_stack: FloatArray
+    priced_weights: FloatArray
     objective: float
     lower_bound: float
     bound: DualBound
@@ -99,13 +105,13 @@ class Relaxation(Summarized, Gap):
 
     @property
     def Z(self) -> list[FloatArray]:  # noqa: N802 (the paper's name)
-        """Off-diagonal block Z: a list over blocks of arrays (C, N_r, N_r), or (C, N_r) for a linear block."""
-        return self._over_blocks(self.Z_stack)
+        """Off-diagonal block Z: a list over blocks of arrays (C, N_r, N_r), or (C, N_r) for vectors and weights."""
+        return self._over_blocks(self.Z_stack, self.priced_weights)
 
     @property
     def V(self) -> list[FloatArray]:  # noqa: N802
         """Upper diagonal block V, in the shapes of `Z`."""
-        return self._over_blocks(self.V_stack)
+        return self._over_blocks(self.V_stack, np.abs(self.priced_weights))
 
     @property
     def W(self) -> list[FloatArray]:  # noqa: N802
@@ -116,11 +122,23 @@ class Relaxation(Summarized, Gap):
     def rho(self) -> FloatArray:
         """Common diagonal entry for each output and block, of shape (C, R)."""
         prices = self.problem.prices
-        return read_only(self.rho_stack.reshape(-1, len(prices)) / prices)
+        return read_only(self.rho_stack.reshape(self.problem.n_outputs, len(prices)) / prices)
 
-    def _over_blocks(self, stack: FloatArray) -> list[FloatArray]:
-        parts = self.problem.map.layout.unstack(stack)
-        return [read_only(part / price) for price, part in zip(self.problem.prices, parts, strict=True)]
+    @property
+    def weights(self) -> FloatArray:
+        """Real weights of shape (p, C)."""
+        return read_only((self.priced_weights / self.problem.map.layout.weight_omega).T)
+
+    @property
+    def fitted(self) -> FloatArray:
+        """Predictions for the data of the problem, of shape (n, C)."""
+        return self.problem.relaxed_predictions(self.Z_stack, self.priced_weights)
+
+    def _over_blocks(self, stack: FloatArray, weights: FloatArray) -> list[FloatArray]:
+        layout = self.problem.map.layout
+        prices = np.tile(self.problem.prices, self.problem.n_outputs)[:, None, None]
+        parts = layout.unstack(stack / prices, weights / layout.weight_omega)
+        return [read_only(part) for part in parts]
 
     @property
     def dual(self) -> DualBound:
@@ -140,7 +158,10 @@ class Relaxation(Summarized, Gap):
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
         """Return `predict` for checked data, always of shape (n, C), using `n_jobs` threads, like a network."""
-        return 2.0 * self.problem.map_of(X).forwards(self.Z_stack, count_jobs(n_jobs))
+        data = self.problem.map_of(X)
+        if data.layout.weights:
+            return data.values(2.0 * self.Z_stack, self.priced_weights)
+        return 2.0 * data.forwards(self.Z_stack, count_jobs(n_jobs))
 
     def with_levels(self, levels: int) -> Relaxation:
         r"""Return a feasible point and a bound for the problem with another number of levels, without a solve.
@@ -173,11 +194,13 @@ class Relaxation(Summarized, Gap):
         )
 
     def _summary(self) -> Summary:
+        real = self.weights
         rows: Rows = [
             *gap_rows(self, "of the relaxed point"),
             ("status", self.status),
             ("solver", self._course()),
             ("rho", format_numbers(np.ravel(self.rho).tolist())),
+            *([("real weights", f"{np.count_nonzero(real):,} of {real.size:,} are not zero")] if real.size else []),
             ("side of the matrices", str(self.problem.size)),
         ]
         return Summary("Relaxation", rows)
@@ -225,7 +248,7 @@ def _finish_part(
     instance, units = scaled.instance, scaled.units
     point = _feasible(instance, raw, stretch=stretch, certified=certified)
     dual = _best_dual(instance, raw, point, tol, certified=certified)
-    Z, V = point.Z, point.V
+    Z, V, weights = point.Z, point.V, units.weight * point.weights
     usable = raw.Z is not None and point.moved
     if point.moved:
         # In place, because every matrix counts if the data are wide.
@@ -237,6 +260,7 @@ def _finish_part(
         Z_stack=read_only(Z),
         V_stack=read_only(V),
         rho_stack=read_only(units.weight * point.rho),
+        priced_weights=read_only(weights),
         objective=objective,
         lower_bound=bound,
         bound=DualBound(bound, dual.nu * (units.value / units.prediction), dual.z * (units.value / units.weight)),
@@ -259,26 +283,27 @@ class _Feasible(NamedTuple):
     Z: FloatArray
     V: FloatArray
     rho: FloatArray
+    weights: FloatArray
     prediction: FloatArray
     objective: float
 
     @property
     def moved(self) -> bool:
         """Whether the point differs from zero."""
-        return bool(np.any(self.rho > 0.0))
+        return bool(np.any(self.rho > 0.0)) or bool(np.any(self.weights))
 
 
 def _feasible(instance: Instance, raw: RawSolution, *, stretch: bool, certified: bool) -> _Feasible:
     """Repair the point of a solver; unless `stretch` is False, replace it by zero if that is better."""
-    Z, V, rho = repair(instance, raw.Z, raw.V, raw.W, stretch=stretch and not certified)
-    moved = bool(np.any(rho > 0.0))
-    prediction = instance.predictions(Z) if moved else np.zeros_like(instance.target)
-    objective = instance.fit.value(prediction) + instance.penalty * float(rho.sum())
+    Z, V, rho, weights = repair(instance, raw, stretch=stretch and not certified)
+    moved = bool(np.any(rho > 0.0)) or bool(np.any(weights))
+    prediction = instance.predictions(Z, weights) if moved else np.zeros_like(instance.target)
+    objective = instance.fit.value(prediction) + instance.cost(rho, weights)
     if stretch and not objective <= instance.fit.value_at_zero:
         # Rounding misled the solver because the sizes of the data are too far apart.
-        Z, V, rho, prediction = (np.zeros_like(array) for array in (Z, V, rho, prediction))
+        Z, V, rho, weights, prediction = (np.zeros_like(array) for array in (Z, V, rho, weights, prediction))
         objective = instance.fit.value_at_zero
-    return _Feasible(Z, V, rho, prediction, objective)
+    return _Feasible(Z, V, rho, weights, prediction, objective)
 
 
 def _best_dual(instance: Instance, raw: RawSolution, point: _Feasible, tol: float, *, certified: bool) -> DualBound:
@@ -314,6 +339,7 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certi
         Z_stack=read_only(np.concatenate([part.Z_stack for part in parts])),
         V_stack=read_only(np.concatenate([part.V_stack for part in parts])),
         rho_stack=read_only(np.concatenate([part.rho_stack for part in parts])),
+        priced_weights=read_only(np.concatenate([part.priced_weights for part in parts])),
         objective=objective,
         lower_bound=bound,
         bound=DualBound(bound, nu, np.concatenate([part.bound.z for part in parts])),

@@ -166,8 +166,8 @@ def solve_with(
     check_memory(problem, solver)
     scaled = ScaledProblem.of(problem)
     # The zero point has no scale, from which a method could start.
-    if start is not None and np.any(start.rho_stack > 0.0):
-        inside = scaled.inside(start.Z_stack, start.V_stack, start.bound.nu, start.bound.z)
+    if start is not None and (np.any(start.rho_stack > 0.0) or np.any(start.priced_weights)):
+        inside = scaled.inside(start.Z_stack, start.V_stack, start.bound.nu, start.bound.z, start.priced_weights)
         settings = replace(settings, start=inside)
     backend = choose_backend(solver, scaled.instance, settings)
     if (zero := _zero_if_optimal(scaled, settings.tol)) is not None:
@@ -237,14 +237,17 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
     assert raw.Z is not None
     assert raw.V is not None
     parts = instance.parts
-    each = [instance.matrices_of(instance.outputs_of(k)) for k in range(len(parts))]
-    missing = [k for k, mine in enumerate(each) if not np.any(raw.Z[mine])]
+    outputs = instance.outputs_of
+    each = [instance.matrices_of(outputs(k)) for k in range(len(parts))]
+    weights = instance.no_weights if raw.weights is None else raw.weights.copy()
+    missing = [k for k, mine in enumerate(each) if not np.any(raw.Z[mine]) and not np.any(weights[outputs(k)])]
     if not missing:
         return raw
     Z, V = raw.Z.copy(), raw.V.copy()
     for k in missing:
-        Z[each[k]], V[each[k]] = along_gradient(parts[k])
-    return replace(raw, Z=Z, V=V, W=V)
+        point = along_gradient(parts[k])
+        Z[each[k]], V[each[k]], weights[outputs(k)] = point.Z, point.V, point.weights
+    return replace(raw, Z=Z, V=V, W=V, weights=weights)
 
 
 # -- separate outputs, for solvers through CVXPY -------------------------------------------------------------
@@ -294,7 +297,8 @@ def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
 
 
 def _warn_of_zero(problem: TrainingProblem) -> None:
-    zero = {"X": not np.any(problem.map.active_coordinates()[: problem.n_features]), "y": not np.any(problem.y)}
+    columns = np.any(problem.map.active_coordinates()[: problem.n_features]) or problem.map.layout.weights
+    zero = {"X": not columns, "y": not np.any(problem.y)}
     empty = [name for name, holds in zero.items() if holds]
     why = {
         "X": "X is all zeros (did centring remove constant columns?)",

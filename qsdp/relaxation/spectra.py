@@ -40,6 +40,8 @@ def spectral_bound(M: FloatArray, z: FloatArray) -> float:
 
 def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
     """Compute the smallest t for which ``t Diag(z) +- M`` are positive semidefinite, for z and M or stacks of these."""
+    if not z.size:
+        return np.zeros(z.shape[:-1])
     roots = np.sqrt(z)
     values = eigenvalues(M / (roots[..., :, None] * roots[..., None, :]))
     dominating: FloatArray = np.maximum(-values[..., 0], values[..., -1])

@@ -49,9 +49,8 @@ def problem_of(outputs=0, beta=0.3, n=60, d=6, **kind):
 def stopped(problem) -> Relaxation:
     """Return a relaxation that ended long before its tolerance: a point along the gradient, and the bound of zero."""
     scaled = ScaledProblem.of(problem)
-    Z, V = along_gradient(scaled.instance)
     nu = 0.5 * scaled.instance.zero_dual
-    raw = RawSolution(Z, V, V, nu, status="time limit")
+    raw = replace(along_gradient(scaled.instance), nu=nu, status="time limit")
     return finish(scaled, raw, solver="splitting", tol=1e-6, certified=True)
 
 

@@ -217,8 +217,8 @@ def test_the_gram_matrix_of_a_device(monkeypatch, loss, solver, weighted):
         devices.append(device)
         return original(data, targets, weights, dtype, device)
 
-    original = Gram.of
-    monkeypatch.setattr(Gram, "of", classmethod(noted))
+    original = Gram.from_map
+    monkeypatch.setattr(Gram, "from_map", classmethod(noted))
     X, y = data(90, 4, loss)
     weights = np.linspace(0.5, 2.0, 90) if weighted else None
     problem = qsdp.TrainingProblem(X, y, beta=0.3, loss=loss, sample_weight=weights)

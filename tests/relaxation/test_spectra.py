@@ -89,8 +89,10 @@ def test_the_point_along_the_gradient_is_that_of_the_whole_matrix(
     instance = ScaledProblem.of(wide_problem(activation, outputs)).instance
     few = along_gradient(instance)
     whole(monkeypatch)
-    for found, expected in zip(few, along_gradient(instance), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+    expected = along_gradient(instance)
+    for name in ("Z", "V"):
+        matrices = getattr(expected, name)
+        np.testing.assert_allclose(getattr(few, name), matrices, rtol=1e-10, atol=1e-12 * np.abs(matrices).max())
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge"])

@@ -90,9 +90,9 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
         IterativeStep(problem.map),
     ]
     for step in steps:
-        step.prepare(delta[None], w)
+        step.prepare(delta[None], w, 1.0)
         for _ in range(30 if isinstance(step, IterativeStep) else 1):
-            T, predictions = step.solve(T0[:, None], q, own)
+            T, _, predictions = step.solve(T0[:, None], np.zeros((outputs, 0)), q, own)
         np.testing.assert_allclose(T[:, 0], expected, atol=1e-8 * size)
         if predictions is not None:
             amplified = size * max(1.0, np.abs(scaled).sum(axis=1).max())

@@ -157,6 +157,8 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
         return reason
     if (reason := lacking(instance.map, f"solver {backend.name!r}", *backend.needs)) is not None:
         return reason
+    if (reason := backend.unsuited(instance) if backend.unsuited else None) is not None:
+        return f"solver {backend.name!r} does not support {reason}; use solver='splitting' or 'auto'"
     given = {
         "time_limit": deadline.left() < math.inf and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,

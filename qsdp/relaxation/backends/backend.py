@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qsdp.losses import Loss
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.instance import Instance, LinearInstance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
 
@@ -34,6 +34,8 @@ class Backend:
     operations : callable or None
         For built-in methods: estimates the floating-point operations needed to solve an instance to a tolerance, or
         infinity if memory does not suffice. "auto" compares these.
+    unsuited : callable or None
+        Returns what of an instance the solver does not support, or None.
     unfit : callable or None
         Returns what a loss lacks, such as "second derivatives (`curvature`)", or None. Without this function, every
         loss is supported.
@@ -47,6 +49,7 @@ class Backend:
     needs: frozenset[str] = frozenset()
     licence: Callable[[], str | None] | None = None
     operations: Callable[[Instance, float], float] | None = None
+    unsuited: Callable[[LinearInstance], str | None] | None = None
     unfit: Callable[[Loss], str | None] | None = None
 
     @property

@@ -68,7 +68,8 @@ def _solve_relaxation(instance: LinearInstance, settings: Settings, *, solver: s
     """Solve the relaxation and return the solver's result unverified."""
     program = two_block(instance)
     run = run_conic(program.problem, solver, settings)
-    return RawSolution(*program.matrices(), *program.duals(), run.status, run.iterations, run.timings)
+    point = program.matrices()
+    return RawSolution(*point, *program.duals(), run.status, run.iterations, run.timings, program.weights())
 
 
 def _was_interrupted(answer: Any) -> bool:

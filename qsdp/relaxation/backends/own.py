@@ -9,7 +9,13 @@ from qsdp.relaxation.solvers import interior, lowrank, splitting
 __all__ = ["INTERIOR", "LOW_RANK", "SPLITTING"]
 
 #: A method with few iterations, for moderate sizes.
-INTERIOR = Backend("interior", interior.solve_interior, operations=interior.operations, unfit=interior.unfit)
+INTERIOR = Backend(
+    "interior",
+    interior.solve_interior,
+    operations=interior.operations,
+    unsuited=interior.unsuited,
+    unfit=interior.unfit,
+)
 
 #: A first-order method for many samples and columns.
 SPLITTING = Backend("splitting", splitting.solve_splitting, operations=splitting.operations)
@@ -20,5 +26,6 @@ LOW_RANK = Backend(
     lowrank.solve_low_rank,
     needs=frozenset({SAMPLES}),
     operations=lowrank.operations,
+    unsuited=lowrank.unsuited,
     unfit=lowrank.unfit,
 )

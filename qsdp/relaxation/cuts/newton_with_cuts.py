@@ -55,7 +55,7 @@ class CutNewton(Newton):
         """Compute the sum of z less the weights of the cuts."""
         return super().totals(nu, z) - float(nu[0, self._g].sum())
 
-    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
+    def factor(self, G: FloatArray, compliance: FloatArray, stiffness: FloatArray) -> None:
         """Factor for scaling factors G of shape (1, 2, N, N), and compliances of the loss and of the cuts."""
         K, q, g, z, cuts, G = self._matrix, self._q, self._g, self._z, self.cuts, G[0]
         W = G @ G.swapaxes(-1, -2)

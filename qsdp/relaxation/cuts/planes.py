@@ -83,11 +83,12 @@ class CuttingPlanes:
 
     @staticmethod
     def supports(instance: Instance) -> bool:
-        """Whether cutting planes can be used: one output, a suitable loss and moderate size."""
+        """Whether cutting planes can be used: one output, no real weights, a suitable loss and moderate size."""
         N, n = instance.size, instance.map.n_rows
         length = min(n, N * (N + 1) // 2) if instance.fit.quadratic else n
         small = length + _NEW + N <= MAX_SIDE
-        return small and instance.n_matrices == 1 and unfit(instance.loss) is None
+        alone = instance.n_matrices == 1 and not instance.map.layout.weights
+        return small and alone and unfit(instance.loss) is None
 
     def improve(self) -> None:
         """Run one round: add inequalities that the last solution violates, solve again, and keep the better bound."""

@@ -104,7 +104,8 @@ def _joined(solutions: list[RawSolution], status: str) -> RawSolution:
     nu = None if zero is None else np.concatenate([zero if s.nu is None else s.nu for s in solutions], axis=1)
     iterations = sum(s.iterations or 0 for s in solutions)
     timings = {"solve": sum(s.timings.get("solve", 0.0) for s in solutions)}
-    return RawSolution(Z, V, V, nu, z, status=status, iterations=iterations, timings=timings)
+    weights = np.concatenate([s.weights for s in solutions]) if all(s.weights is not None for s in solutions) else None
+    return RawSolution(Z, V, V, nu, z, status=status, iterations=iterations, timings=timings, weights=weights)
 
 
 # -- coordinates -------------------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ def _joined(solutions: list[RawSolution], status: str) -> RawSolution:
 
 def _active_coordinates(data: DataMap) -> np.ndarray:
     """Return a mask of shape (N,) of the rows and columns of the matrices on which predictions depend."""
-    if data.n_blocks > 1:
+    if data.n_blocks != 1 or data.layout.weights:
         # Blocks have rows of zeros beyond their sides.
         return np.ones(data.size, dtype=bool)
     kept = data.active_coordinates()
@@ -135,7 +136,8 @@ def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndar
     outputs = instance.outputs_of(k)
     mine = instance.matrices_of(outputs)
     Z, V = (M[mine][:, kept][:, :, kept] for M in (start.Z, start.V))
-    return RawSolution(Z, V, V, start.nu[:, outputs], start.z[mine][:, kept])
+    weights = instance.no_weights if start.weights is None else start.weights
+    return RawSolution(Z, V, V, start.nu[:, outputs], start.z[mine][:, kept], weights=weights[outputs])
 
 
 def _expand(raw: RawSolution, kept: np.ndarray) -> RawSolution:

@@ -2,6 +2,6 @@
 
 from qsdp.relaxation.solvers.interior.fits import unfit
 from qsdp.relaxation.solvers.interior.interior_point import solve_interior
-from qsdp.relaxation.solvers.interior.setup import operations
+from qsdp.relaxation.solvers.interior.setup import operations, unsuited
 
-__all__ = ["operations", "solve_interior", "unfit"]
+__all__ = ["operations", "solve_interior", "unfit", "unsuited"]

@@ -7,6 +7,8 @@ parts of the Newton system: the kernel :math:`F (W \otimes W) F^T`, whose entrie
 for each storage of a data map. `SampleCoordinates` are the n samples of columns. `FormCoordinates` are rows of packed
 entries: the samples of blocks, or, for a squared loss of many samples, a factor of the Gram matrix of the data.
 
+Columns of real weights are coordinates times a matrix L, `columns`, which are no part of F.
+
 The lifted map is :math:`\mathcal{X} = a x x^T + \mathrm{sym}(e, b x + c e)`, with e the last unit vector and x padded
 by a zero. With :math:`k_{ij} = x_i^T W x_j`, :math:`s_i = x_i^T W e` and :math:`\omega = e^T W e`,
 
@@ -47,6 +49,7 @@ class SampleCoordinates:
 
     def __init__(self, data: DataMap) -> None:
         self._map = data = cast(QuadraticMap, data)
+        self.columns = np.zeros((data.n_rows, 0))
         self.length, self.size = data.n_rows, data.size
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)
@@ -153,15 +156,19 @@ class FormCoordinates:
     ----------
     layout : Layout
     rows : ndarray of shape (length, P)
-        In an orthonormal basis of symmetric matrices.
+        In an orthonormal basis of symmetric matrices; the entries of real weights are the `columns`.
     order : ndarray of int of shape (P,), optional
         Order of the entries in the rows of a single matrix, in which these are upper trapezoidal.
     """
 
     def __init__(self, layout: Layout, rows: FloatArray, order: npt.NDArray[np.intp] | None = None) -> None:
         self.size, self.n_blocks, self.length = layout.side, layout.n_blocks, len(rows)
-        P = layout.n_entries
-        entries = slice(None) if order is None else order
+        entries = layout.matrix_entries if order is None else order
+        if layout.weights:
+            self.columns, rows = rows[:, layout.weight_entries], rows[:, entries]
+        else:
+            self.columns = np.zeros((len(rows), 0))
+        P = rows.shape[1]
         block, first, second = layout.block[entries], layout.first[entries], layout.second[entries]
         factors = layout.factors[entries]
         self._rows, self._scaled = rows, rows * (math.sqrt(0.5) * factors)

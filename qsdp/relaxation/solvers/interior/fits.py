@@ -14,6 +14,8 @@ Other losses are linearised at the predictions, with roughly :math:`C = 1 / \ell
 probabilities p, the cross-entropy has the curvature :math:`\mathrm{Diag}(p) - p p^T`, singular along a constant. With
 :math:`C = 1/p` its relation holds up to a multiplier :math:`\eta` per sample, where :math:`\sum_k d\nu_k = 0`.
 
+Real weights :math:`w = x_1 - x_2` with dual slacks :math:`c \mp L^T \nu` are complementary pairs, too.
+
 Arrays have shape (C, n), one row per output, with a single row unless the outputs are coupled.
 """
 
@@ -27,7 +29,7 @@ import numpy as np
 from qsdp._utils.validation import FloatArray
 from qsdp.losses import DataFit, Loss, PiecewiseQuadratic
 
-__all__ = ["Fit", "JoinedFit", "SlackFit", "fit_of", "unfit"]
+__all__ = ["Fit", "JoinedFit", "SlackFit", "WeightedFit", "fit_of", "unfit"]
 
 
 def unfit(loss: Loss) -> str | None:
@@ -53,6 +55,8 @@ class Fit(ABC):
 
     def __init__(self, nu: FloatArray) -> None:
         self.nu = nu
+        #: Real weights of shape (C, p), and the derivative of each by its entry of L' nu, after `linearise`.
+        self.weights = self.stiffness = np.zeros((len(nu), 0))
         self._step = self._kept = np.zeros_like(nu)
 
     @abstractmethod
@@ -179,10 +183,7 @@ class SlackFit(Fit):
 
     def reach(self) -> float:
         """Return the largest step length for which slacks and dual slacks stay positive."""
-        lowest = min(
-            float((part / whole).min(initial=0.0)) for part, whole in ((self._dx, self.x), (self._ds, self._s))
-        )
-        return -1.0 / lowest if lowest < 0.0 else np.inf
+        return _reach((self._dx, self.x), (self._ds, self._s))
 
     def direct(self, step: FloatArray) -> None:
         """Set the steps of the multiplier and of the slacks."""
@@ -227,6 +228,91 @@ class SmoothFit(Fit):
     def distance(self) -> float:
         """Return the Fenchel-Young gap of the multiplier and the predictions."""
         return self._distance
+
+
+class WeightedFit(Fit):
+    r"""Loss of predictions to which real weights add.
+
+    The dual constraints :math:`|L^T \nu| \le c` give two complementary pairs for each weight:
+    :math:`w = x_1 - x_2` with slacks :math:`s_1 = c - L^T \nu` and :math:`s_2 = c + L^T \nu`. After the elimination of
+    their steps, :math:`dw = D L^T d\nu` plus a constant, with the stiffness :math:`D = x_1 / s_1 + x_2 / s_2`.
+
+    Parameters
+    ----------
+    fit : Fit
+        Its multiplier is strictly feasible.
+    columns : ndarray of shape (n, p)
+        L.
+    radius : float
+        c.
+    weights : ndarray of shape (C, p)
+        Initial weights.
+    mu : float
+        Product of the pairs of zero weights.
+    """
+
+    def __init__(self, fit: Fit, columns: FloatArray, radius: float, weights: FloatArray, mu: float) -> None:
+        super().__init__(fit.nu)
+        self._fit, self._columns, self.certify_below = fit, columns, fit.certify_below
+        self._signs = np.array([1.0, -1.0])[:, None, None]
+        self._s = radius - self._signs * (fit.nu @ columns)
+        self.x = np.maximum(self._signs * weights, 0.0) + mu / self._s
+        self.n_pairs = fit.n_pairs + self.x.size
+        self.weights = self.x[0] - self.x[1]
+        self._aim = self._dx = self._ds = self._kept_x = self._kept_s = np.zeros_like(self.x)
+
+    def centre(self, prediction: FloatArray, mu: float) -> None:
+        """Choose the slacks of the loss that match the predictions and those of the weights."""
+        self._fit.centre(prediction + self.weights @ self._columns.T, mu)
+
+    def linearise(self, prediction: FloatArray) -> FloatArray:
+        """Compute the compliance of the loss at these predictions plus those of the weights, and the stiffness."""
+        self._ratio = self.x / self._s
+        self.stiffness = self._ratio.sum(axis=0)
+        return self._fit.linearise(prediction + self.weights @ self._columns.T)
+
+    def error(self, mu: float, *, corrected: bool) -> FloatArray:
+        """Compute the residual of the loss, including the target steps of the weights."""
+        aim = mu - self._dx * self._ds if corrected else mu
+        self._aim = aim / self._s - self.x
+        error: FloatArray = self._fit.error(mu, corrected=corrected) + (self._aim[0] - self._aim[1]) @ self._columns.T
+        return error
+
+    def distance(self) -> float:
+        """Return the Fenchel-Young gap of the loss."""
+        return self._fit.distance()
+
+    def products(self) -> float:
+        """Compute the complementarity of the loss and of the weights."""
+        return self._fit.products() + float(np.vdot(self.x, self._s))
+
+    def products_after(self, length: float) -> float:
+        """Compute the complementarity after a step of this length along the last direction."""
+        pairs = float(np.vdot(self.x + length * self._dx, self._s + length * self._ds))
+        return self._fit.products_after(length) + pairs
+
+    def reach(self) -> float:
+        """Return the largest step length that all slacks allow."""
+        return min(self._fit.reach(), _reach((self._dx, self.x), (self._ds, self._s)))
+
+    def direct(self, step: FloatArray) -> None:
+        """Set the steps of the multiplier, of the weights and of all slacks."""
+        self._fit.direct(step)
+        self._ds = -self._signs * (step @ self._columns)
+        self._dx = self._aim - self._ratio * self._ds
+
+    def keep(self) -> None:
+        """Store the last direction for `move`."""
+        self._fit.keep()
+        self._kept_x, self._kept_s = self._dx, self._ds
+
+    def move(self, length: float) -> None:
+        """Take a step of this length along the stored direction."""
+        self._fit.move(length)
+        self.nu = self._fit.nu
+        self.x = self.x + length * self._kept_x
+        self._s = self._s + length * self._kept_s
+        self.weights = self.x[0] - self.x[1]
 
 
 class JoinedFit(Fit):
@@ -281,3 +367,9 @@ class JoinedFit(Fit):
 
     def _split(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         return values[:, : self._n], values[:, self._n :]
+
+
+def _reach(*pairs: tuple[FloatArray, FloatArray]) -> float:
+    """Return the largest length of the first of each pair of steps for which the second, positive, stays positive."""
+    lowest = min(float((step / whole).min(initial=0.0)) for step, whole in pairs)
+    return -1.0 / lowest if lowest < 0.0 else np.inf

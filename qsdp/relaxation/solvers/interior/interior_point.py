@@ -23,7 +23,7 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
-from qsdp.relaxation.solvers.interior.fits import fit_of
+from qsdp.relaxation.solvers.interior.fits import Fit, WeightedFit, fit_of
 from qsdp.relaxation.solvers.interior.newton_system import Newton
 from qsdp.relaxation.solvers.interior.predictor_corrector import State, follow
 from qsdp.relaxation.solvers.interior.setup import FactorCache, NewtonSetup
@@ -62,7 +62,9 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     newton = setup.newton
     nu = setup.fit.zero_dual.T
     M, ones = newton.adjoint(nu), np.ones((part.n_matrices, part.size))
-    radius = float(setup.dominating(nu, M, ones).max())
+    real = nu @ newton.coordinates.columns
+    # Real weights count like entries of a diagonal, so that equal weights z of this sum bound them, too.
+    radius = max(float(setup.dominating(nu, M, ones).max()), float(np.abs(real).max(initial=0.0)) / part.size)
     largest = part.size * radius
     if largest <= part.dual_radius:
         # The zero point is optimal, and its dual vector proves it.
@@ -79,27 +81,36 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
     z = radius * ones
     if incumbent.tol >= SMALL:
         weights = _weights_by_rows(M)
-        z = float(setup.dominating(nu, M, weights).max()) * weights
+        z = max(float(setup.dominating(nu, M, weights).max()), float(np.abs(real).max(initial=0.0))) * weights
     start = cold_start(setup.fit, newton, nu, M, radius, z, dual_radius, float(incumbent.objectives.sum()))
     if given is not None and (warm := _warm(part, setup, incumbent, start, given)) is not None:
-        fit = fit_of(setup.fit, warm.nu)
+        fit = _fit_at(setup, warm)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
         reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), dual_radius, incumbent, setup.candidate)
         if reason != "stalled":
             return reason
-    fit = fit_of(setup.fit, start.nu)
+    fit = _fit_at(setup, start)
     return follow(newton, fit, State(start.Y, start.r, start.z), dual_radius, incumbent, setup.candidate)
+
+
+def _fit_at(setup: NewtonSetup, start: Start) -> Fit:
+    """Create the loss at a start, with its real weights if there are any."""
+    fit, columns = fit_of(setup.fit, start.nu), setup.newton.coordinates.columns
+    if not columns.size:
+        return fit
+    return WeightedFit(fit, columns, start.dual_radius, start.weights, _mean_product(setup.newton, start))
 
 
 def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
     """Offer an initial solution to the incumbent, and return a start near it, or None if its gap is too large."""
     assert given.nu is not None
     assert given.z is not None
-    Z, V, _ = repair(part, given.Z, given.V, given.V)
+    Z, V, _, weights = repair(part, given)
     nu = setup.multiplier(part.fit.project(given.nu))
-    incumbent.offer_point(V + Z, V - Z)
+    incumbent.offer_point(V + Z, V - Z, weights)
     incumbent.offer_dual(setup.candidate(nu), given.z)
-    return _warm_start(cold, setup, nu, np.stack([V + Z, V - Z], axis=1), given.z, float(incumbent.gaps.max()))
+    Y = np.stack([V + Z, V - Z], axis=1)
+    return _warm_start(cold, setup, nu, Y, weights, given.z, float(incumbent.gaps.max()))
 
 
 def _mean_product(newton: Newton, start: Start) -> float:
@@ -113,13 +124,14 @@ def _mean_product(newton: Newton, start: Start) -> float:
 
 @dataclass(frozen=True)
 class Start:
-    """Starting point: nu (C, n), Y (C, 2, N, N), r (C,), z (C, N), and the dual radius; see `cold_start`."""
+    """Starting point: nu (C, n), Y (K, 2, N, N), r (K,), z (K, N), dual radius, real weights; see `cold_start`."""
 
     nu: FloatArray
     Y: FloatArray
     r: FloatArray
     z: FloatArray
     dual_radius: float
+    weights: FloatArray
 
 
 def cold_start(
@@ -138,22 +150,27 @@ def cold_start(
     The dual radius c is positive, and `value` is the loss at zero.
     """
     n_blocks, size = M.shape[:2]
-    needed = float(z[0].sum())
+    needed, columns = float(z[0].sum()), newton.coordinates.columns
     ratio = dual_radius / max(dual_radius, needed)
     part, power, reach = _QUADRATIC_START if fit.quadratic else _START
     share = part * ratio**power
+    if columns.size:
+        # The dual matrices may exceed the dual radius at first, as their weights z do, but real weights may not.
+        share = min(share, part * dual_radius / max(dual_radius, float(np.abs(nu @ columns).max())))
     roots = 1.0 if fit.weights is None else np.sqrt(fit.weights)
-    moved = float(np.linalg.norm(roots * newton.forward(M)))
+    moved = float(np.linalg.norm(roots * (newton.forward(M) + nu @ columns @ columns.T)))
     explained = float(np.linalg.norm(roots * fit.target.T)) / max(moved, 1e-300) * radius
     rows = np.linalg.norm(M, axis=2)
     # Along M only its largest rows explain the targets. If other rows are far smaller, they may need a much larger r.
     even = float(rows.max()) < FAR * float(rows.min())
-    r = min(0.25 * value / dual_radius / n_blocks, reach * explained if even else np.inf)
+    # On the path, p real weights cost as much as p / N matrices.
+    n_parts = n_blocks + columns.shape[1] * len(nu) / size
+    r = min(0.25 * value / dual_radius / n_parts, reach * explained if even else np.inf)
     Y = np.zeros((n_blocks, 2, size, size))
     diagonal = np.arange(size)
     Y[..., diagonal, diagonal] = 0.5 * r
     z = max(share / part, dual_radius / needed) * z
-    return Start(share * nu, Y, np.full(n_blocks, r), z, dual_radius)
+    return Start(share * nu, Y, np.full(n_blocks, r), z, dual_radius, np.zeros((len(nu), columns.shape[1])))
 
 
 def _weights_by_rows(M: FloatArray) -> FloatArray:
@@ -167,7 +184,7 @@ def _weights_by_rows(M: FloatArray) -> FloatArray:
 
 
 def _warm_start(
-    cold: Start, setup: NewtonSetup, nu: FloatArray, Y: FloatArray, z: FloatArray, gap: float
+    cold: Start, setup: NewtonSetup, nu: FloatArray, Y: FloatArray, real: FloatArray, z: FloatArray, gap: float
 ) -> Start | None:
     """Compute the start near a primal-dual pair of this certified relative gap; None if the gap is too large.
 
@@ -183,7 +200,8 @@ def _warm_start(
     weights[~np.any(weights > 0.0, axis=1)] = 1.0
     scaled = setup.dominating(nu, setup.newton.adjoint(nu), weights)
     needed = scaled * weights.sum(axis=1)
-    share = dual_radius / max(dual_radius, float(needed.max()))
+    largest = float(np.abs(nu @ setup.newton.coordinates.columns).max(initial=0.0))
+    share = dual_radius / max(dual_radius, float(needed.max()), largest)
     weights *= share * scaled[:, None]
     weights += (dual_radius - weights.sum(axis=1, keepdims=True)) / size
     # The farther the pair is from a solution, the more of the cold start is mixed in.
@@ -198,4 +216,5 @@ def _warm_start(
         r,
         kept * weights + mixed * dual_radius / size,
         dual_radius,
+        kept * real,
     )

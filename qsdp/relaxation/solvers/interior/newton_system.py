@@ -15,7 +15,8 @@ become, after elimination of dA, dB and dv = F(dA - dB), the positive definite s
     \begin{bmatrix} dq \\ dz \end{bmatrix} =
     \begin{bmatrix} -F (R_A - R_B) - e \\ \mathrm{diag}(A + B + R_A + R_B) - (r + dr) 1 \end{bmatrix}
 
-with :math:`1^T dz = c - 1^T z`, which determines dr.
+with :math:`1^T dz = c - 1^T z`, which determines dr. Real weights add :math:`L D L^T` to the upper left block for the
+columns L of their coordinates and their stiffness D, see `WeightedFit`.
 """
 
 from __future__ import annotations
@@ -123,8 +124,11 @@ class Newton(ABC):
         return totals
 
     @abstractmethod
-    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
-        """Factor the system for scaling factors of shape (K, 2, N, N) and a compliance of shape (C, n)."""
+    def factor(self, G: FloatArray, compliance: FloatArray, stiffness: FloatArray) -> None:
+        """Factor the system for scaling factors of shape (K, 2, N, N) and a compliance of shape (C, n).
+
+        The stiffness of real weights has the shape (C, p).
+        """
 
     @abstractmethod
     def solve(self, sides: Sides) -> Steps:
@@ -146,18 +150,23 @@ class BorderedSystem:
         self._ends = np.zeros((R, side))
         self._ends[:, n:] = np.repeat(np.eye(R), size, axis=1)
 
-    def factor(self, G: FloatArray, compliance: FloatArray | float) -> None:
+    def factor(self, G: FloatArray, compliance: FloatArray, stiffness: FloatArray) -> None:
         """Factor the system for scaling factors G of shape (R, 2, N, N), if it is numerically positive definite."""
-        self._factor = factored_with_shifts(partial(self._assembled, G, G @ G.swapaxes(-1, -2), compliance))
+        self._factor = factored_with_shifts(partial(self._assembled, G, G @ G.swapaxes(-1, -2), compliance, stiffness))
         self._answers = _stacked([solved(self._factor, end) for end in self._ends])
         weights = self._answers @ self._ends.T
         if not all(0.0 < weight < math.inf for weight in weights.diagonal().tolist()):
             raise LinAlgError("the border of the Newton system underflowed")
         self._inverse: FloatArray = np.linalg.inv(weights) if len(weights) > 1 else 1.0 / weights  # type: ignore[assignment]
 
-    def _assembled(self, G: FloatArray, W: FloatArray, compliance: FloatArray | float, shift: float) -> FloatArray:
+    def _assembled(
+        self, G: FloatArray, W: FloatArray, compliance: FloatArray, stiffness: FloatArray, shift: float
+    ) -> FloatArray:
         n, matrix = self._n, self._matrix
         self._coordinates.kernel(G, W, matrix[:n, :n])
+        if stiffness.size:
+            columns = self._coordinates.columns
+            matrix[:n, :n] += (columns * stiffness) @ columns.T
         self._diagonal += compliance
         np.negative(self._coordinates.border(W), out=matrix[:n, n:])
         R, size = self._shape
@@ -203,9 +212,9 @@ class SingleNewton(Newton):
         super().__init__(coordinates, coordinates.work)
         self._system = BorderedSystem(coordinates)
 
-    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
-        """Factor the Newton system at a scaling G and a compliance."""
-        self._system.factor(G, compliance[0])
+    def factor(self, G: FloatArray, compliance: FloatArray, stiffness: FloatArray) -> None:
+        """Factor the Newton system at a scaling G, a compliance and a stiffness."""
+        self._system.factor(G, compliance[0], stiffness[0])
 
     def solve(self, sides: Sides) -> Steps:
         """Solve the factored system for the steps of the multiplier, of z and of r."""
@@ -225,12 +234,13 @@ class CoupledNewton(Newton):
         super().__init__(coordinates, coordinates.work + (n_outputs + 1) * float(coordinates.length) ** 3)
         self._systems = [BorderedSystem(coordinates) for _ in range(n_outputs)]
 
-    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
+    def factor(self, G: FloatArray, compliance: FloatArray, stiffness: FloatArray) -> None:
         """Factor all systems and the sum of their responses."""
         n = self.coordinates.length
         total = np.zeros((n, n))
-        for system, scaling, diagonal in zip(self._systems, self._by_output(G), compliance, strict=True):
-            system.factor(scaling, diagonal)
+        outputs = zip(self._systems, self._by_output(G), compliance, stiffness, strict=True)
+        for system, scaling, diagonal, of_weights in outputs:
+            system.factor(scaling, diagonal, of_weights)
             total += system.response()
         self._total = factored_with_shifts(partial(_shifted, total))
 

@@ -80,7 +80,7 @@ def follow(
         enough = np.inf if always else fit.certify_below * incumbent.tol
         if expected() > enough:
             return False
-        incumbent.offer_point(state.Y[:, 0], state.Y[:, 1])
+        incumbent.offer_point(state.Y[:, 0], state.Y[:, 1], fit.weights)
         # Before the point was offered, the objective was that of an earlier point, which may be far larger.
         if expected() > enough:
             return False
@@ -125,7 +125,7 @@ def advance(newton: Newton, fit: Fit, state: State, dual_radius: float) -> tuple
     G, values = scaling(Y, state.dual)
     transposed, inverses = G.swapaxes(-1, -2), inverse_means(values)
     prediction = newton.values(Y, state.r)
-    newton.factor(G, fit.linearise(prediction))
+    newton.factor(G, fit.linearise(prediction), fit.stiffness)
     deadline.check()
     n_pairs = values.size + fit.n_pairs
     mu = (float(np.vdot(values, values)) + fit.products()) / n_pairs

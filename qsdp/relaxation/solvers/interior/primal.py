@@ -44,7 +44,7 @@ class PrimalNewton(Newton):
         p = samples.size * (samples.size + 1) / 2.0
         return samples.length * p**2 + p**3 / 3.0 + 2.0 * p**2 * samples.size
 
-    def factor(self, G: FloatArray, compliance: FloatArray) -> None:
+    def factor(self, G: FloatArray, compliance: FloatArray, stiffness: FloatArray) -> None:
         """Build and factor S and the system for the weights."""
         U, roots, _ = np.linalg.svd(np.linalg.solve(G[0, 0], G[0, 1]))
         self._Q = Q = G[0, 0] @ U

@@ -12,15 +12,15 @@ from qsdp._utils import deadline
 from qsdp._utils.tuning import EIGEN, INNER, TYPICAL_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS, SAMPLES, DataMap
-from qsdp.gram import Gram, GramFactor, SharedGram, to_matrices, to_vectors
+from qsdp.gram import Gram, GramFactor, SharedGram, to_vectors
 from qsdp.losses import DataFit
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.instance import Instance, LinearInstance
 from qsdp.relaxation.solvers.interior.coordinates import FormCoordinates, SampleCoordinates
 from qsdp.relaxation.solvers.interior.newton_system import CoupledNewton, Newton, SingleNewton
 from qsdp.relaxation.solvers.interior.primal import PrimalNewton
 
-__all__ = ["FactorCache", "NewtonSetup", "operations", "takes_factor"]
+__all__ = ["FactorCache", "NewtonSetup", "operations", "takes_factor", "unsuited"]
 
 #: Side of the largest linear system: it takes 0.8 GB, and each factorisation takes seconds.
 _LARGEST = 10_000
@@ -54,7 +54,7 @@ class FactorCache:
             self._gram, self._products = gram.into_basis()
             deadline.check()
             self._factor = factor = GramFactor(self._gram)
-            single = data.n_blocks == 1 and not any(data.layout.linear)
+            single = data.n_blocks == 1 and not any(data.layout.linear) and not data.layout.weights
             rows = (factor.lower.T, factor.order) if single else (factor.rows,)
             self._coordinates: SampleCoordinates | FormCoordinates = FormCoordinates(data.layout, *rows)
         elif COLUMNS in data.offers:
@@ -69,12 +69,16 @@ class FactorCache:
             return NewtonSetup(newton, DirectEvaluation(part), part.fit, np.transpose, np.transpose)
         layout, factor, products = self._layout, self._factor, self._products[:, [k]]
         targets = factor.targets(products)
+
+        def packed(matrices: FloatArray, weights: FloatArray) -> FloatArray:
+            return to_vectors(matrices, layout, weights)
+
         return NewtonSetup(
             SingleNewton(self._coordinates),
             GramEvaluation(part, self._gram, products),
             DataFit(part.loss, targets),
-            lambda nu: to_matrices(factor.preimage(targets - 0.5 * nu.T), layout),
-            lambda nu: factor.targets(to_vectors(part.map.adjoints(nu), layout)).T,
+            lambda nu: factor.preimage(targets - 0.5 * nu.T),
+            lambda nu: factor.targets(packed(*part.map.pull(nu))).T,
         )
 
     def _newton(self, part: Instance) -> Newton:
@@ -100,9 +104,14 @@ def takes_factor(data: DataMap) -> bool:
     n, N, p = data.n_rows, data.size, data.layout.n_entries
     if SAMPLES not in data.offers:
         return True
-    if n <= p or n > _LARGEST or data.n_blocks > 1:
+    if n <= p or n > _LARGEST or data.n_blocks > 1 or data.layout.weights:
         return n > p
     return _factor_step(p) + float(n) * p * p / TYPICAL_STEPS < _samples_step(n, N)
+
+
+def unsuited(instance: LinearInstance) -> str | None:
+    """Return what of an instance the method does not support, or None."""
+    return "blocks of real weights without any neurons" if not instance.map.n_blocks else None
 
 
 def operations(instance: Instance, tol: float) -> float:
@@ -111,7 +120,7 @@ def operations(instance: Instance, tol: float) -> float:
     p = data.layout.n_entries
     coupled = C // instance.fit.n_parts
     # In several blocks, losses other than the squared one have the system of all samples.
-    several = data.n_blocks > 1 and not instance.fit.quadratic
+    several = (data.n_blocks > 1 or bool(data.layout.weights)) and not instance.fit.quadratic
     if (n if several else min(n, p)) * coupled > _LARGEST:
         return math.inf
     # Count decompositions of N x N matrices, and passes over the data.

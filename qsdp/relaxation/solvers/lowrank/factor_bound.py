@@ -31,13 +31,13 @@ class CachedEvaluation(DirectEvaluation):
         """Set the predictions and the adjoint for all points and dual vectors evaluated until the next call."""
         self._prediction, self._M = prediction, M
 
-    def _predictions(self, T: FloatArray) -> FloatArray:
+    def _predictions(self, T: FloatArray, weights: FloatArray) -> FloatArray:
         if self._prediction is not None:
             return self._prediction
-        return super()._predictions(T) if np.any(T) else np.zeros_like(self.instance.target)
+        return super()._predictions(T, weights) if np.any(T) else np.zeros_like(self.instance.target)
 
-    def _matrices(self, nu: FloatArray) -> FloatArray:
-        return self.adjoints(nu) if self._M is None else self._M
+    def _pulled(self, nu: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.adjoints(nu) if self._M is None else self._M, self.instance.no_weights
 
     def adjoints(self, nu: FloatArray) -> FloatArray:
         """Return the matrices of shape (K, N, N) of a dual vector of shape (n, C)."""

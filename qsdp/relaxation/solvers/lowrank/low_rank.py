@@ -12,7 +12,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import STOPS, Incumbent
-from qsdp.relaxation.instance import Instance
+from qsdp.relaxation.instance import Instance, LinearInstance
 from qsdp.relaxation.scaled import RawSolution
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solvers.lowrank.factor_bound import CachedEvaluation
@@ -22,7 +22,7 @@ from qsdp.relaxation.solvers.lowrank.iteration import follow
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 from qsdp.relaxation.spectra import decomposed
 
-__all__ = ["operations", "solve_low_rank", "unfit"]
+__all__ = ["operations", "solve_low_rank", "unfit", "unsuited"]
 
 #: Default of `max_iter`; tens of iterations are usual.
 _MAX_ITERATIONS = 500
@@ -42,6 +42,11 @@ def operations(instance: Instance, tol: float) -> float:
     products = _COARSE_PRODUCTS if tol >= SMALL and n <= _FEW_SAMPLES * N else _PRODUCTS
     each = TYPICAL_STEPS * EIGEN * N**3 + products * 4.0 * N * (2.0 * n + N) * columns
     return each * instance.n_matrices
+
+
+def unsuited(instance: LinearInstance) -> str | None:
+    """Return what of an instance the method does not support, or None."""
+    return "blocks of real weights" if instance.map.layout.weights else None
 
 
 def unfit(loss: Loss) -> str | None:

@@ -16,10 +16,11 @@ To converge at default settings, the method needs a *metric*: every coordinate j
 
 .. math:: \delta_j = (2 z_j / r)^{1/4},
 
-where z are the multipliers of the diagonals. In these coordinates a primal and a dual solution have the same size, row
-by row. The metric is the scaling of interior-point methods restricted to diagonal matrices. Its scale and shape are
-estimated from the iterates a few times, at geometrically growing intervals. Between two estimates the iteration applies
-one fixed map, and Anderson acceleration saves up to half of its steps.
+where z are the multipliers of the diagonals, and real weights by a common :math:`\sigma`. Their :math:`\ell_1`
+penalty is in the second block, where its prox is a soft threshold. In these coordinates a primal and a dual solution
+have the same size, row by row. The metric is the scaling of interior-point methods restricted to diagonal matrices. Its
+scale and shape are estimated from the iterates a few times, at geometrically growing intervals. Between two estimates
+the iteration applies one fixed map, and Anderson acceleration saves up to half of its steps.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from qsdp._utils.tuning import (
     PROGRESS,
 )
 from qsdp._utils.validation import FloatArray
-from qsdp.gram import Gram, SharedGram
+from qsdp.gram import Gram, SharedGram, to_vectors
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import STOPS, Incumbent, zero_solution
@@ -205,7 +206,7 @@ class _Iteration:
         self._predictions: FloatArray | None = None
         layout = instance.map.layout
         #: Mask of shape (R, N) of the coordinates, and whether each block is a vector.
-        self._used, self._linear = layout.used, np.array(layout.linear)
+        self._used, self._linear = layout.used, np.array(layout.linear, dtype=bool)
         self._shape = (instance.target.shape[1], layout.n_blocks, instance.size, instance.size)
         self.begin(np.arange(instance.target.shape[1]), start)
 
@@ -223,41 +224,46 @@ class _Iteration:
         # Scaled multipliers of A and B: the negatives of the dual matrices Diag(z) -+ M.
         self._UA, self._UB, self._z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:3])
         self._p, self._u = np.zeros_like(self._target), np.zeros_like(self._target)
+        # Real weights after the data step and after the soft threshold, and their scaled multiplier.
+        self._s, self._x, self._ux = (self._instance.no_weights for _ in range(3))
         # Outputs that are not certified yet; the others are not updated.
         self._active = outputs
         self._count, self._next = 0, 10 if self._costly else SOONEST
-        z, r, w = self._guess()
+        z, r, w, size = self._guess()
         if start is not None:
             z, r, w = self._start_from(start, z, r, w)
-        self._set_metric(first_scales(z[self._used], r, 1.0 / self._next**2), w)
+            size = float(np.abs(self._x).max(initial=0.0)) or size
+        sigma = math.sqrt(2.0 * self._instance.dual_radius / size) if size > 0.0 else 1.0
+        self._set_metric(first_scales(z[self._used], r, 1.0 / self._next**2), w, min(max(sigma, 1e-60), 1e60))
 
-    def _guess(self) -> tuple[FloatArray, float, float]:
-        """Estimate weights (R, N) of the diagonals, r, and the weight of the predictions for the first metric."""
+    def _guess(self) -> tuple[FloatArray, float, float, float]:
+        """Estimate weights (R, N) of the diagonals, r, the weight of the predictions, and the size of real weights."""
         instance = self._instance
         own = self._active
-        M = instance.adjoints(instance.zero_dual)
+        M, m = instance.map.pull(instance.zero_dual)
         z = np.abs(M.reshape(self._shape)[own]).sum(axis=(0, 3))
         sums = z.sum(axis=1, keepdims=True)
         z *= instance.dual_radius / np.where(sums > 0.0, sums, 1.0)
         radii = np.array([_radius(matrix) for matrix in M]).reshape(self._shape[:2])
-        ray = self._evaluation.point(M)
+        ray = self._evaluation.point(M, m)
         # Coupled outputs have one value together.
-        n_parts = instance.fit.n_parts
-        costs, mine = instance.dual_radius * radii.reshape(n_parts, -1).sum(axis=1), np.unique(own % n_parts)
+        n_parts, sums = instance.fit.n_parts, radii.sum(axis=1) + np.abs(m).sum(axis=1)
+        costs, mine = instance.dual_radius * sums.reshape(n_parts, -1).sum(axis=1), np.unique(own % n_parts)
         scales = ray.best(costs)
         if not self._squared:
             trials = np.geomspace(NEGLIGIBLE, MODERATE, HALVINGS)
             values = np.array([ray.values(np.full(len(costs), s)) + s * costs for s in trials])
             scales = trials[values.argmin(axis=0)]
-        rs = scales[:, None] * radii
-        r = float(rs[own].mean())
+        rs, sizes = scales[:, None] * radii, scales[:, None] * np.abs(m)
+        r = float(rs[own].mean()) if rs.size else 0.0
+        size = float(sizes[own].max(axis=1).mean()) if sizes.size else 0.0
         at_zero = float(ray.values(np.zeros(len(costs)))[mine].sum())
         along = float((ray.values(scales) + scales * costs)[mine].sum())
         if not along < at_zero:
             # No decrease along the gradient. The objective at zero bounds the optimal r: guess a tenth of this bound.
-            r = INNER * at_zero / ((instance.dual_radius or 1.0) * len(own))
+            r = size = INNER * at_zero / ((instance.dual_radius or 1.0) * len(own))
         # The second derivative of the squared loss; for other losses a weight that balances gradient and predictions.
-        return z, r, 2.0 if self._squared else 0.25
+        return z, r, 2.0 if self._squared else 0.25, size
 
     def _start_from(self, start: RawSolution, z: FloatArray, r: float, w: float) -> tuple[FloatArray, float, float]:
         if start.V is None or start.Z is None:
@@ -265,28 +271,36 @@ class _Iteration:
         V, Z = start.V.reshape(self._shape), start.Z.reshape(self._shape)
         self.A, self.B = V + Z, V - Z
         self._T = 2.0 * Z
-        r = 2.0 * float(np.diagonal(V, axis1=2, axis2=3)[:, self._used].mean())
+        if start.weights is not None:
+            self._x, self._s = start.weights, start.weights
+        if V.size:
+            r = 2.0 * float(np.diagonal(V, axis1=2, axis2=3)[:, self._used].mean())
         if start.nu is not None and start.z is not None:
             nu = start.nu
             weights = start.z.reshape(self._shape[:3]) * self._used
             weights *= self._instance.dual_radius / np.maximum(weights.sum(axis=2, keepdims=True), 1e-300)
-            M = self._data.adjoints(nu).reshape(self._shape)
+            M, m = self._data.pull(nu)
+            M, self._ux = M.reshape(self._shape), 2.0 * m
             diagonal = weights[..., None] * np.eye(self._shape[-1])
             self._UA, self._UB = M - diagonal, -M - diagonal
             z = weights.mean(axis=0)
             if not self._squared:
-                self._p = forward(self._data, self._T)
+                self._p = forward(self._data, self._T, self._s)
                 w = norm_ratio([nu / self._roots], [self._roots * self._p]) or w
                 self._u = -nu / (w * self._weights)
         return z, r, w
 
-    def _set_metric(self, delta: FloatArray, w: float) -> None:
-        """Transform the iterates from unscaled coordinates to those of the metric `delta` of the used coordinates."""
-        self._delta, self._w = delta, w
+    def _set_metric(self, delta: FloatArray, w: float, sigma: float) -> None:
+        """Transform the iterates from unscaled coordinates to those of the metric `delta` of the used coordinates.
+
+        The scale of real weights is `sigma`.
+        """
+        self._delta, self._w, self._sigma = delta, w, sigma
         scales = self._prepare()
         factors = outer(scales)
         self.A, self.B, self._T = self.A * factors, self.B * factors, self._T * factors
         self._UA, self._UB = self._UA / factors, self._UB / factors
+        self._s, self._x, self._ux = self._s * sigma, self._x * sigma, self._ux / sigma
         self._outer, self._squares = factors, scales**2 * self._used
 
     def adopt(self, maker: _Maker) -> Evaluation:
@@ -302,7 +316,7 @@ class _Iteration:
         scales = np.ones(self._used.shape)
         scales[self._used] = self._delta
         self._acceleration = Anderson()
-        self._step.prepare(scales, self._w)
+        self._step.prepare(scales, self._w, self._sigma)
         return scales
 
     # -- one iteration -------------------------------------------------------------------------------
@@ -315,7 +329,8 @@ class _Iteration:
         A, B, UA, UB = self.A[own], self.B[own], self._UA[own], self._UB[own]
         A0, B0 = A - UA, B - UB
         q = self._target[:, own] if self._squared else self._p[:, own] - self._u[:, own]
-        T, predictions = self._step.solve(A0 - B0, q, own)
+        x, ux = self._x[own], self._ux[own]
+        T, s, predictions = self._step.solve(A0 - B0, x - ux, q, own)
         S = A0 + B0
         diagonals = np.diagonal(S, axis1=2, axis2=3)
         r = ((diagonals * squares).sum(axis=2) - 2.0 * self._instance.dual_radius) / np.square(squares).sum(axis=1)
@@ -327,18 +342,27 @@ class _Iteration:
         half = 0.5 * _RELAXATION
         images = [half * (S + T) + kept * A + UA, half * (S - T) + kept * B + UB]
         points = [A + UA, B + UB]
+        if x.size:
+            images.append(_RELAXATION * s + kept * x + ux)
+            points.append(x + ux)
         if not self._squared:
-            moved = predictions if predictions is not None else forward(self._step.passes, T / self._outer)
+            moved = predictions
+            if moved is None:
+                moved = forward(self._step.passes, T / self._outer, s / self._sigma)
             images.append(self._roots * (_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own]))
             points.append(self._roots * (self._p[:, own] + self._u[:, own]))
-        moved_A, moved_B, *moved_p = self._accelerated(images, points)
+        moved_A, moved_B, *moved_others = self._accelerated(images, points)
         # The threads of the factorisation and its solves slow down small decompositions.
         with few_threads(small=len(index) ** 2 <= CACHE_FLOATS and self._step.side >= MANY_ROWS):
             self.A[own], self._UA[own] = self._split(moved_A)
             self.B[own], self._UB[own] = self._split(moved_B)
-        if moved_p:
-            self._p[:, own], self._u[:, own] = self._prox(moved_p[0] / self._roots)
-        self._T[own] = T
+        if x.size:
+            moved_x, threshold = moved_others[0], 2.0 * self._instance.dual_radius / self._sigma
+            self._x[own] = np.sign(moved_x) * np.maximum(np.abs(moved_x) - threshold, 0.0)
+            self._ux[own] = moved_x - self._x[own]
+        if not self._squared:
+            self._p[:, own], self._u[:, own] = self._prox(moved_others[-1] / self._roots)
+        self._T[own], self._s[own] = T, s
         if predictions is not None:
             self._predictions = self._predictions if self._predictions is not None else np.zeros_like(self._target)
             self._predictions[:, own] = predictions
@@ -374,15 +398,16 @@ class _Iteration:
 
     def offer(self, incumbent: Incumbent) -> None:
         """Offer the point in the cones and the dual vector of the data step to the incumbent."""
-        A, B, T = ((M / self._outer).reshape(-1, *self._shape[2:]) for M in (self.A, self.B, self._T))
-        incumbent.offer_point(A, B)
-        z = self._z.reshape(len(A), -1)
+        shape = (self._instance.n_matrices, *self._shape[2:])
+        A, B, T = ((M / self._outer).reshape(shape) for M in (self.A, self.B, self._T))
+        incumbent.offer_point(A, B, self._x / self._sigma)
+        z = self._z.reshape(shape[:2])
         if not self._squared:
             incumbent.offer_dual(-self._w * self._weights * self._u, z)
         elif self._predictions is not None:
             incumbent.offer_dual(-self._instance.fit.gradient(self._predictions), z)
         elif isinstance(self._evaluation, GramEvaluation):
-            incumbent.offer_dual(T, z)
+            incumbent.offer_dual(to_vectors(T, self._data.layout, self._s / self._sigma), z)
 
     # -- the metric ----------------------------------------------------------------------------------
 
@@ -401,6 +426,9 @@ class _Iteration:
         """Estimate the metric from the iterates, and adopt it if it differs enough to justify a factorisation."""
         own = self._active
         level = norm_ratio([self._UA[own], self._UB[own]], [self.A[own], self.B[own]])
+        # Where all real weights are zero, those before the soft threshold show their scale.
+        ratio = norm_ratio([self._ux[own]], [self._x[own]]) or norm_ratio([self._ux[own]], [self._s[own]])
+        sigma = self._sigma * math.sqrt(np.clip(ratio or 1.0, 1.0 / FAR, FAR))
         # The diagonals of the dual matrices estimate z, and they are never negative.
         duals = np.diagonal(self._UA[own] + self._UB[own], axis1=2, axis2=3)
         z = -0.5 * duals.mean(axis=0)[self._used] * self._delta**2
@@ -409,19 +437,23 @@ class _Iteration:
             w *= np.clip(
                 norm_ratio([self._roots * self._u[:, own]], [self._roots * self._p[:, own]]) or 1.0, 1.0 / FAR, FAR
             )
-        if not level or not np.any(z > 0.0):
-            return
-        # Early weights are noise, so small ones are raised, less and less, and for longer if updates are rare.
-        shape = shape_of(z, 1.0 / self._count ** (1 if self._costly else 2))
-        delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
-        # A change in few coordinates is not worth a factorisation.
-        change = float(np.sqrt(np.mean(np.log(delta / self._delta) ** 2)))
-        if max(change, 0.25 * abs(np.log(w / self._w))) < np.log1p(INNER):
+        delta, change = self._delta, 0.0
+        if len(z):
+            if not level or not np.any(z > 0.0):
+                return
+            # Early weights are noise, so small ones are raised, less and less, and for longer if updates are rare.
+            shape = shape_of(z, 1.0 / self._count ** (1 if self._costly else 2))
+            delta = shape * float(np.exp(np.log(self._delta).mean())) * level**0.25
+            # A change in few coordinates is not worth a factorisation.
+            change = float(np.sqrt(np.mean(np.log(delta / self._delta) ** 2)))
+        others = 0.25 * abs(np.log(w / self._w)), 0.5 * abs(np.log(sigma / self._sigma))
+        if max(change, *others) < np.log1p(INNER):
             return
         self.A, self.B, self._T = self.A / self._outer, self.B / self._outer, self._T / self._outer
         self._UA, self._UB = self._UA * self._outer, self._UB * self._outer
+        self._s, self._x, self._ux = self._s / self._sigma, self._x / self._sigma, self._ux * self._sigma
         self._u *= self._w / w
-        self._set_metric(delta, w)
+        self._set_metric(delta, w, sigma)
 
 
 def _radius(M: FloatArray) -> float:

@@ -1,7 +1,8 @@
 r"""The data step of operator splitting, by the cheapest of three equivalent linear systems.
 
 For targets q of shape (n, C), sample weights :math:`\Omega` and matrices :math:`T_0` of shape (C, R, N, N) in scaled
-coordinates, R being the number of blocks, each of them solves
+coordinates, R being the number of blocks, each of them solves (real weights s of shape (C, p), in coordinates scaled by
+:math:`\sigma`, add to the predictions, and :math:`\tfrac14 \|s - s_0\|^2` to the objective)
 
 .. math::
 
@@ -25,7 +26,7 @@ from qsdp._utils.arrays import LARGEST_SINGLE
 from qsdp._utils.tuning import EIGEN, MANY_ROWS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import COLUMNS, SAMPLES, DataMap
-from qsdp.gram import to_matrices, to_vectors
+from qsdp.gram import to_point, to_vectors
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.instance import Instance
 
@@ -60,6 +61,9 @@ _PRODUCTS = 60
 #: Indices of the outputs to which T0 and q of a step belong.
 Outputs = npt.NDArray[np.intp]
 
+#: T of shape (C, R, N, N), s of shape (C, p), and their predictions of shape (n, C) if they are a by-product.
+Solution = tuple[FloatArray, FloatArray, FloatArray | None]
+
 
 class KernelStep:
     r"""Data step with the n x n kernel :math:`\langle \tilde{\mathcal{X}}_i, \tilde{\mathcal{X}}_j \rangle`."""
@@ -74,20 +78,20 @@ class KernelStep:
         self.side = data.n_rows
         self._kernel = np.empty((self.side, self.side), dtype)
 
-    def prepare(self, delta: FloatArray, w: float) -> None:
+    def prepare(self, delta: FloatArray, w: float, sigma: float) -> None:
         """Form and factor the kernel."""
-        self._outer = outer(delta)
+        self._outer, self._sigma = outer(delta), sigma
         self._compliance = 0.5 / (w * self._weights)
-        self._data.fill_kernel(delta, self._kernel)
+        self._data.fill_kernel(delta, self._kernel, sigma)
         self._kernel[np.diag_indices_from(self._kernel)] += np.ravel(self._compliance)
         self._factor = factored(self._kernel)
 
-    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Minimise over T through the factored kernel; return T and its predictions."""
-        missing = q - forward(self.passes, T0 / self._outer)
+    def solve(self, T0: FloatArray, s0: FloatArray, q: FloatArray, outputs: Outputs) -> Solution:
+        """Minimise over T and s through the factored kernel; return them and their predictions."""
+        missing = q - forward(self.passes, T0 / self._outer, s0 / self._sigma)
         a = solved(self._factor, missing)
-        T = T0 + self.passes.adjoints(a).reshape(T0.shape) / self._outer
-        return T, q - self._compliance * a
+        M, m = self.passes.pull(a)
+        return T0 + M.reshape(T0.shape) / self._outer, s0 + m / self._sigma, q - self._compliance * a
 
 
 class GramStep:
@@ -110,24 +114,25 @@ class GramStep:
         self._layout = data.layout
         self._scaled = np.empty_like(gram)
 
-    def prepare(self, delta: FloatArray, w: float) -> None:
+    def prepare(self, delta: FloatArray, w: float, sigma: float) -> None:
         """Scale and factor the Gram matrix."""
-        block, first, second = self._layout.block, self._layout.first, self._layout.second
-        self._scale = 1.0 / (delta[block, first] * delta[block, second])
+        self._scale = self._layout.scales(delta, sigma)
         self._ridge = 0.5 / w
         np.multiply(self.gram, self._scale, out=self._scaled, casting="same_kind")
         self._scaled *= self._scale[:, None]
         self._scaled[np.diag_indices_from(self._scaled)] += self._ridge
         self._factor = factored(self._scaled)
 
-    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Return T and None in place of its predictions, which would take a pass over the data."""
+    def solve(self, T0: FloatArray, s0: FloatArray, q: FloatArray, outputs: Outputs) -> Solution:
+        """Return T, s and None in place of their predictions, which would take a pass over the data."""
         if self._products is None:
-            products = to_vectors(self.passes.adjoints(self._weights * q), self._layout)
+            M, m = self.passes.pull(self._weights * q)
+            products = to_vectors(M, self._layout, m)
         else:
             products = self._products[:, outputs]
-        right = products * self._scale[:, None] + self._ridge * to_vectors(T0, self._layout)
-        return to_matrices(solved(self._factor, right), self._layout).reshape(T0.shape), None
+        right = products * self._scale[:, None] + self._ridge * to_vectors(T0, self._layout, s0)
+        T, s = to_point(solved(self._factor, right), self._layout)
+        return T.reshape(T0.shape), s, None
 
 
 class IterativeStep:
@@ -151,7 +156,7 @@ class IterativeStep:
         self._outer: FloatArray = np.ones_like(self._moments)
         self._last: FloatArray | None = None
 
-    def prepare(self, delta: FloatArray, w: float) -> None:
+    def prepare(self, delta: FloatArray, w: float, sigma: float) -> None:
         """Diagonalise the scaled second moments."""
         matrix = outer(delta)[0]
         if self._last is not None:
@@ -165,17 +170,17 @@ class IterativeStep:
         self._spread = values / diagonal
         self._trace = n * values / (1.0 + n * float(values @ self._spread))
 
-    def solve(self, T0: FloatArray, q: FloatArray, outputs: Outputs) -> tuple[FloatArray, FloatArray | None]:
-        """Return T and its predictions, up to a residual that shrinks with the step."""
+    def solve(self, T0: FloatArray, s0: FloatArray, q: FloatArray, outputs: Outputs) -> Solution:
+        """Return T and its predictions, up to a residual that shrinks with the step; columns have no real weights."""
         if self._last is None:
             self._last = np.zeros((int(outputs.max()) + 1, *T0.shape[1:]))
             self._last[outputs] = T0
         T = self._last[outputs]
-        predictions = forward(self.passes, T / self._outer)
+        predictions = forward(self.passes, T / self._outer, s0)
         for k in range(len(T)):
             T[k, 0], predictions[:, k] = self._solve(T[k, 0], predictions[:, k], T0[k, 0], q[:, k])
         self._last[outputs] = T
-        return T, predictions
+        return T, s0, predictions
 
     def _solve(
         self, T: FloatArray, prediction: FloatArray, T0: FloatArray, q: FloatArray
@@ -206,8 +211,8 @@ class IterativeStep:
 
 
 #: Solver of the data step; `passes` is the data in the precision of its matrix. `prepare` sets the scales of the
-#: coordinates, of shape (R, N), and the weight of the predictions, and factors a matrix of side `side` (0 if there is
-#: none). `solve` returns T of shape (C, R, N, N), and its predictions of shape (n, C) if they are a by-product.
+#: coordinates, of shape (R, N), the weight of the predictions and the scale of real weights, and factors a matrix of
+#: side `side` (0 if there is none). `solve` returns a `Solution`.
 DataStep = KernelStep | GramStep | IterativeStep
 
 
@@ -238,7 +243,7 @@ def precision(step: str, instance: Instance, tol: float) -> npt.DTypeLike:
 def _costs(instance: Instance, tol: float, count: int) -> dict[str, float]:
     """Estimate the cost of `count` iterations with each data step, in operations of factorisations."""
     data, N = instance.map, instance.size
-    n, p, C = data.n_rows, data.layout.n_entries, instance.n_matrices // data.n_blocks
+    n, p, C = data.n_rows, data.layout.n_entries, int(instance.target.shape[1])
     pass_over = 2.0 * n * C * data.row_operations
     bytes_of = {step: np.dtype(precision(step, instance, tol)).itemsize for step in ("kernel", "gram")}
 
@@ -291,9 +296,9 @@ def solved(factor: Any, b: FloatArray) -> FloatArray:
     return np.asarray(x, dtype=np.float64)
 
 
-def forward(data: DataMap, T: FloatArray) -> FloatArray:
-    """Return the predictions of shape (n, C) of matrices of shape (C, R, N, N)."""
-    return data.forwards(T.reshape(-1, *T.shape[-2:]))
+def forward(data: DataMap, T: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the predictions of shape (n, C) of matrices of shape (C, R, N, N) and real weights of shape (C, p)."""
+    return data.values(T.reshape(T.shape[0] * T.shape[1], *T.shape[2:]), weights)
 
 
 def second_moments(data: QuadraticMap, weights: FloatArray | None = None) -> FloatArray:

@@ -13,7 +13,7 @@ __all__ = ["first_scales", "norm_ratio", "shape_of"]
 
 def first_scales(z: FloatArray, r: float, floor: float) -> FloatArray:
     """Compute the metric for weights z, raised to at least the fraction `floor` of their mean, and a diagonal r."""
-    mean = float(np.maximum(z, 0.0).mean())
+    mean = float(np.maximum(z, 0.0).mean()) if z.size else 0.0
     if not (mean > 0.0 and r > 0.0):
         return np.ones_like(z)
     with np.errstate(over="ignore"):
