@@ -27,6 +27,11 @@ block has its own M(nu) and its own tree, and needs tau <= beta omega_r N_r; for
 is the sum of |m_k| and the tree is not used.  Here, block r is divided by omega_r N_r.  The trees in a file are those
 of matrices filled with zeros to the largest side; entries beyond the side of a block are dropped.
 
+Real weights.  "weight_blocks" has the positions, among all blocks of a packed row, and the numbers of columns of blocks
+without neurons, which "sizes" does not count.  A network adds sum_k w_k x_k over these columns, with any real w (its
+own: "weights"), at a cost of beta sum_k omega_k |w_k| ("weight_omega").  They need |m_k| <= beta omega_k for every
+output and column, m = sum_i nu_i x_i, since nu'f then has at most beta sum_k omega_k |w_k| more.  There is no tree.
+
 A file of sums has G = sum_i w_i x_i x_i' of packed rows x_i, h = sum_i w_i y_i x_i and q = sum_i w_i y_i^2 of a squared
 loss in place of the samples: the loss of entries s is q - 2 s'h + s'Gs.  A vector t ("scores") gives the dual vector
 nu_i = 2 w_i (y_i - x_i't), with sum_i nu_i x_i = 2 g, g = h - G t, and -l*(-s nu) = s (2 - s) (q - t'h) + s^2 t'g.
@@ -170,11 +175,14 @@ FIELDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "sizes": ("int", (1,)),
     "linear": ("bool", (1,)),
     "omega": ("float", (1,)),
+    "weight_blocks": ("int", (2,)),
+    "weight_omega": ("float", (1,)),
     # the network
     "U": ("int", (2,)),
     "V": ("int", (2,)),
     "alpha": ("float", (1, 2)),
     "block": ("int", (1,)),
+    "weights": ("float", (1, 2)),
     # the proof
     "nu": ("float", (1, 2)),
     "scores": ("float", (2, 4)),
@@ -202,6 +210,7 @@ DATA_FIELDS = {*list(FIELDS)[: list(FIELDS).index("data_sha256")]}
 USER_FIELDS = {"images", *DATA_FIELDS} - {"gram", "products", "squares"}
 STATISTICS = {"table", "form_sizes", "target_ratio", "rounding", "n_samples"}
 BLOCKS = {"sizes", "linear", "omega", "block"}
+WEIGHTS = {"weight_blocks", "weight_omega", "weights"}
 CUTS = {name for name in FIELDS if name.startswith("cut")}
 PROBLEM = {"beta", "loss", "parameters", "activation", "levels", "U", "V", "alpha"}
 PROOF = {"order", "leaves", "lengths", "signs", "shifted", "shifts"}
@@ -407,6 +416,7 @@ def check_fields(f: Fields, source: str) -> None:
     if "sizes" in f:
         needed |= BLOCKS
         optional |= {"patches"}
+        needed |= WEIGHTS if WEIGHTS & set(f) else set()
     if CUTS & set(f):
         needed |= CUTS
     if source == "X":
@@ -795,14 +805,33 @@ def matrix_of(E: Array, K: Array, nu: Array, defects: Array) -> tuple[Array, flo
 
 
 class Blocks:
-    """Layout of packed rows as blocks: positions of their entries in matrices, and factors of these matrices."""
+    """Layout of packed rows as blocks: positions of their entries in matrices, and factors of these matrices.
+
+    Columns with real weights have the positions `columns`, the prices `omega` and, in a network, the weights `real`.
+    """
 
     def __init__(self, sizes: Array, linear: Array, factors: list[Array]) -> None:
         self.sizes, self.linear, self.factors = sizes.tolist(), linear.tolist(), factors
         kinds = zip(self.sizes, self.linear)  # noqa: B905
         self.pairs = [(np.arange(N),) * 2 if flat else np.triu_indices(N) for N, flat in kinds]
-        self.ends = np.cumsum([0] + [len(first) for first, _ in self.pairs]).tolist()
-        self.side = max(self.sizes)
+        self.side = max(self.sizes, default=0)
+        self.columns, self.omega, self.real = np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 1))
+        self.place([])
+
+    def place(self, weight_blocks: list[list[int]]) -> None:
+        """Set the positions of all packed entries, those with real weights included."""
+        counts, weighted, columns = [len(first) for first, _ in self.pairs], [False] * len(self.pairs), [self.columns]
+        for position, count in weight_blocks:
+            need(0 <= position <= len(counts) and count > 0, "weight_blocks: a position or a number is invalid")
+            counts.insert(position, count)
+            weighted.insert(position, True)
+        # Insertions in ascending order leave every block at its position.
+        ascending = [position for position, _ in weight_blocks]
+        need(ascending == sorted(set(ascending)), "weight_blocks: the positions are not in ascending order")
+        ends = np.cumsum([0, *counts]).tolist()
+        self.parts = [slice(a, b) for a, b, real in zip(ends, ends[1:], weighted) if not real]  # noqa: B905
+        columns += [np.arange(a, b) for a, b, real in zip(ends, ends[1:], weighted) if real]  # noqa: B905
+        self.length, self.columns = ends[-1], np.concatenate(columns)
 
     @classmethod
     def of(cls, f: Fields, P: int) -> Blocks:
@@ -810,10 +839,26 @@ class Blocks:
         sizes, linear, omega = (f[name] for name in ("sizes", "linear", "omega"))
         need(sizes.ndim == 1 and sizes.shape == linear.shape == omega.shape, "sizes: linear and omega are not as long")
         counts = [N if flat else N * (N + 1) // 2 for N, flat in zip(sizes.tolist(), linear.tolist())]  # noqa: B905
-        need(min(sizes.tolist(), default=0) > 0 and sum(counts) == P, "sizes: the blocks do not fit their rows")
+        real = f.get("weight_blocks", np.zeros((0, 2), dtype=np.int64))
+        need(
+            real.shape[1:] == (2,) and np.all(real >= 0), "weight_blocks: they are not pairs of a position and a number"
+        )
+        some = len(sizes) + len(real) and min(sizes.tolist(), default=1) > 0
+        need(some and sum(counts) + sum(real[:, 1].tolist()) == P, "sizes: the blocks do not fit their rows")
         # Within these limits, dividing by a price neither overflows nor loses digits.
         need(np.all((omega >= SMALLEST) & (omega <= LARGEST)), "omega: a factor is not positive, or extreme")
-        return cls(sizes, linear, [1 / np.asarray(cost) for cost in (omega * sizes).tolist()])
+        blocks = cls(sizes, linear, [1 / np.asarray(cost) for cost in (omega * sizes).tolist()])
+        if len(real):
+            blocks.place(real.tolist())
+            blocks.omega, w, alpha = f["weight_omega"], f["weights"], f["alpha"]
+            p = len(blocks.columns)
+            need(blocks.omega.shape == (p,), f"weight_omega: it is not one price for each of {p} columns")
+            fits = (blocks.omega >= SMALLEST) & (blocks.omega <= LARGEST)
+            need(np.all(fits), "weight_omega: a price is not positive, or extreme")
+            need(w.shape == (p, *alpha.shape[1:]), "weights: they do not fit the columns and the outputs")
+            check_range("weights", w, 3)
+            blocks.real = w.reshape(p, -1)
+        return blocks
 
     def members(self, block: Array) -> list[Array]:
         """Return the neurons of each block."""
@@ -825,7 +870,8 @@ class Blocks:
 
         The third array is a bound on the rounding errors of the first alone.
         """
-        C, parts = alpha.shape[1], []
+        C = alpha.shape[1]
+        all_high, all_low, all_errors = np.zeros((3, self.length, C))
         for r, (members, (first, second)) in enumerate(zip(self.members(block), self.pairs)):  # noqa: B905
             high, low, size = np.zeros((3, len(first), C))
             for j in members.tolist():
@@ -837,14 +883,20 @@ class Blocks:
                 high, error = two_sum(high, signs[:, None] * alpha[j])
                 low += error
                 size += np.abs(alpha[j])
-            parts.append(np.stack([*two_sum(high, low), 2 * EPS * size]))
-        high, low, errors = np.concatenate(parts, axis=1)
-        return high, low, errors
+            part = self.parts[r]
+            all_high[part], all_low[part] = two_sum(high, low)
+            all_errors[part] = 2 * EPS * size
+        if len(self.columns):
+            all_high[self.columns] = self.real
+        return all_high, all_low, all_errors
 
     def matrices(self, entries: Array, errors: Array) -> Iterator[tuple[Array, float]]:
-        """Yield the matrix of each block, or its vector, and a bound on the error of its pricing value."""
+        """Yield the matrix of each block, or its vector, and a bound on the error of its pricing value.
+
+        Last, if there are real weights, come their sums divided by their prices, and the largest error of one.
+        """
         for r, (first, second) in enumerate(self.pairs):
-            part, K = slice(self.ends[r], self.ends[r + 1]), self.factors[r]
+            part, K = self.parts[r], self.factors[r]
             twice = np.where(first == second, 1.0, 2.0)
             if self.linear[r]:
                 M, factor = K * entries[part], K
@@ -854,6 +906,10 @@ class Blocks:
                 M, factor = K * M, K[first, second] if K.ndim else K
             each = (errors[part] + 4 * EPS * np.abs(entries[part])) * factor + 4 * TINY
             yield M, 1.01 * float((twice * each).sum())
+        if len(self.columns):
+            m, missed = entries[self.columns], errors[self.columns]
+            each = (missed + 4 * EPS * np.abs(m)) / self.omega + 4 * TINY
+            yield m / self.omega, 1.01 * float(np.max(each))
 
 
 def product(F: Array, vectors: Array) -> Array:
@@ -1245,25 +1301,28 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
     a, b, c = activation.tolist() or (1.0, 0.0, 0.0)
     L, one_output = levels - 1, f["alpha"].ndim == 1
     check_range("alpha", f["alpha"], 3)
-    need(f["alpha"].size, "alpha: the network has no neurons, or no outputs")
+    need(f["alpha"].size or "weights" in f, "alpha: the network has no neurons, or no outputs")
+    need(math.prod(f["alpha"].shape[1:]), "alpha: the network has no outputs")
     if "forms" in f or "gram" in f:
         need(int(f["n_samples"]) > 0, "n_samples: there must be some")
     data: Rows | Sums = Sums(f, end) if "gram" in f else Rows(f, (a, b, c), L, end)
-    U, V, alpha = f["U"], f["V"], f["alpha"].reshape(len(f["alpha"]), 1 if one_output else -1)
+    C = 1 if one_output else f["alpha"].shape[1]
+    U, V, alpha = f["U"], f["V"], f["alpha"].reshape(len(f["alpha"]), C)
     need(f["alpha"].shape[1:] == data.shape, "alpha: the network and the data differ in outputs")
     if "sizes" in f and data.blocks is not None:
         need(levels == 2 and not len(activation), "levels: blocks have two levels and no activation")
         block, penalty, side, flat = f["block"], beta, data.blocks.side, data.blocks.linear
         check_signs(U, V, alpha, block, data.blocks)
         weights = weights_of(alpha, block, data.blocks)
+        priced_columns = (np.abs(data.blocks.real) * data.blocks.omega[:, None]).ravel()
     else:
         assert isinstance(data, Rows)
         side, flat = data.d + data.lift, [False]
         block, penalty = np.zeros(len(alpha), dtype=np.int64), beta * (data.d * L + data.lift)
         check_levels(U, V, alpha, data.d, data.lift, L)
-        weights = np.abs(alpha).sum(axis=0)
+        weights, priced_columns = np.abs(alpha).sum(axis=0), np.zeros(0)
     need(math.isfinite(penalty), "beta: the numbers are too large")
-    priced = penalty * math.fsum(weights)
+    priced = penalty * math.fsum([*weights, *priced_columns])
     if isinstance(data, Sums):
         loss, zero, rounding = data.objective(U, V, alpha, block)
     else:
@@ -1278,12 +1337,16 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
     known = f"{objective:.12g}" if rounding <= tolerance else f"{objective:.12g}, known only to +-{rounding:.3g}"
     need(abs(objective - claimed) + rounding <= tolerance, f"objective: it is {known}, not {claimed:.12g} as claimed")
 
-    C, R = weights.size // len(flat), len(flat)
+    R, real = len(flat), int("weights" in f)
     trees, values = Trees(f, side, C * R), []
     for number, (M, error) in enumerate(data.matrices()):
         in_time(end)
-        order, leaves = trees.tree(number, len(M))
-        if flat[number % R]:
+        k, r = divmod(number, R + real)
+        if r == R:
+            values.append(float(np.abs(M).max()) + error)
+            continue
+        order, leaves = trees.tree(k * R + r, len(M))
+        if flat[r]:
             # The largest |m'u| over sign vectors, without the tree.
             largest = float(np.abs(M).sum()) * (1 + len(M) * EPS)
         else:
@@ -1291,7 +1354,7 @@ def check(f: Fields, progress: TextIO | None = None, end: float = math.inf) -> V
         values.append(largest + error)
     # Unlike max, this is NaN if any of them is NaN.
     value = float(np.max([0.0, *values]))
-    need(len(values) == C * R and math.isfinite(value), "nu: the numbers are too large")
+    need(len(values) == C * (R + real) and math.isfinite(value), "nu: the numbers are too large")
     scale = min(1.0, penalty / value) if value > 0 else 1.0
     # Multiples below this prove nothing beyond the tolerance, and could underflow.
     bound = data.dual_value(scale) if scale > 1e-15 else 0.0
@@ -1317,7 +1380,7 @@ def check_signs(U: Array, V: Array, alpha: Array, block: Array, blocks: Blocks) 
     R, m = len(blocks.sizes), len(alpha)
     need(block.shape == (m,) and np.all((block >= 0) & (block < R)), "block: a neuron is in no block")
     inside = np.arange(blocks.side) < np.array(blocks.sizes)[block, None]
-    quadratic = inside & ~np.array(blocks.linear)[block, None]
+    quadratic = inside & ~np.array(blocks.linear, dtype=bool)[block, None]
     for name, W, signs in (("U", U, inside), ("V", V, quadratic)):
         need(W.shape == (m, blocks.side), f"{name}: its shape is not {(m, blocks.side)}")
         valid = np.where(signs, (W == 1) | (W == -1), W == 0)
@@ -1328,7 +1391,7 @@ def weights_of(alpha: Array, block: Array, blocks: Blocks) -> Array:
     """Return the sum of |alpha| omega_r N_r of each output and block."""
     costs = [1 / float(factor) for factor in blocks.factors]
     sums = [np.abs(alpha[members]).sum(axis=0) * cost for members, cost in zip(blocks.members(block), costs)]  # noqa: B905
-    return np.asarray(np.stack(sums).T.ravel())
+    return np.asarray(np.stack(sums).T.ravel()) if sums else np.zeros(0)
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------
@@ -1359,6 +1422,10 @@ def described(f: Fields, source: str, digest: str) -> list[tuple[str, str]]:
         for (N, flat, omega), group in groupby(blocks):
             kind = "linear" if flat else "quadratic"
             lines.append(("blocks", f"{len(list(group))} {kind} of side {N}, omega {omega:.17g}"))
+        if "weights" in f:
+            prices = f["weight_omega"]
+            text = f"{prices.min():.17g}" + (f" .. {prices.max():.17g}" if prices.min() < prices.max() else "")
+            lines.append(("weights", f"real, of {len(prices)} columns, at prices omega {text}; weights of the file"))
     if "patches" in f:
         names = ("size", "stride", "padding", "regions", "pooling", "centre", "constant", "floats")
         geometry = ", ".join(f"{name} {number:.0f}" for name, number in zip(names, f["patches"].tolist()))  # noqa: B905

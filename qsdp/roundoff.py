@@ -126,7 +126,8 @@ def rounded_down(terms: FloatArray, roundings: int, slack: float) -> float:
 
 
 #: Function of a dual vector (n,) and bounds (n,) on its errors: for each block, :math:`\hat M` and a bound on
-#: :math:`\sum_{jk} |\hat M - M|_{jk}`.
+#: :math:`\sum_{jk} |\hat M - M|_{jk}`; then the vector of real weights, if there are any, and a bound on the largest
+#: error of an entry.
 VerifiedSums = Callable[[FloatArray, FloatArray], list[tuple[FloatArray, float]]]
 
 
@@ -207,9 +208,10 @@ def sums_of_entries(layout: Layout, rows: npt.NDArray[Any], largest: float, fact
         # Products and entries below the smallest floats are lost; products of zeros are not.
         lost = np.abs(factors) * np.ldexp(errors + n * _UNDERFLOW, exponent) + UNDERFLOW_MARGIN
         lost[~used] = 0.0
-        blocks = MARGIN * np.add.reduceat(layout.counts * lost, layout.starts[:-1])
+        bounds = MARGIN * layout.pricing_sizes(lost)
         entries = np.ldexp(totals, exponent) * factors
-        return list(zip(layout.matrices(entries[None]), blocks.tolist(), strict=True))
+        parts = [*layout.matrices(entries[None]), *[entries[layout.weight_entries]] * bool(layout.weights)]
+        return list(zip(parts, bounds.tolist(), strict=True))
 
     return sums
 

@@ -12,14 +12,25 @@ import qsdp
 LOSSES = ("squared", "logistic", "hinge", "squared_hinge", "absolute", "huber", "cross_entropy")
 
 
-def random_blocks(rng: np.random.Generator, n: int, n_blocks: int | None = None, *, scale: float = 1.0) -> qsdp.Blocks:
-    """Return random blocks: 2 to 4 of them of both kinds, with sides 2 to 4, and with weights of penalties."""
+def random_blocks(
+    rng: np.random.Generator, n: int, n_blocks: int | None = None, *, scale: float = 1.0, real: bool = False
+) -> qsdp.Blocks:
+    """Return random blocks: 2 to 4 of them of both kinds, with sides 2 to 4, and with weights of penalties.
+
+    With `real`, there are one or two more blocks, of columns with real weights, at any positions.
+    """
     R = int(rng.integers(2, 5)) if n_blocks is None else n_blocks
     sizes = [int(side) for side in rng.integers(2, 5, size=R)]
     kinds = [str(kind) for kind in rng.choice(["quadratic", "linear"], size=R, p=[0.7, 0.3])]
+    omega: list[Any] = rng.uniform(0.5, 2.0, size=R).tolist()
+    for _ in range(int(rng.integers(1, 3)) if real else 0):
+        position, size = int(rng.integers(len(sizes) + 1)), int(rng.integers(1, 6))
+        sizes.insert(position, size)
+        kinds.insert(position, "weights")
+        omega.insert(position, rng.uniform(0.2, 1.0, size))
     columns = sum(N * (N + 1) // 2 if kind == "quadratic" else N for N, kind in zip(sizes, kinds, strict=True))
     rows = scale * rng.standard_normal((n, columns))
-    return qsdp.Blocks(rows, sizes, kinds, omega=rng.uniform(0.5, 2.0, size=R))
+    return qsdp.Blocks(rows, sizes, kinds, omega)
 
 
 def random_targets(rng: np.random.Generator, n: int, loss: str, n_outputs: int = 1) -> Any:
@@ -34,10 +45,12 @@ def random_targets(rng: np.random.Generator, n: int, loss: str, n_outputs: int =
     return targets
 
 
-def random_problem(seed: int, loss: str = "squared", n: int = 12, n_outputs: int = 1, **options: Any) -> Any:
-    """Return a random problem with a penalty at which some neurons are used."""
+def random_problem(
+    seed: int, loss: str = "squared", n: int = 12, n_outputs: int = 1, *, real: bool = False, **options: Any
+) -> Any:
+    """Return a random problem with a penalty at which some neurons are used, and `real` weights if asked for."""
     rng = np.random.default_rng(seed)
-    blocks, targets = random_blocks(rng, n), random_targets(rng, n, loss, n_outputs)
+    blocks, targets = random_blocks(rng, n, real=real), random_targets(rng, n, loss, n_outputs)
     problem = qsdp.TrainingProblem(blocks, targets, beta=1.0, loss=loss, **options)
     return problem.with_beta(float(rng.uniform(0.05, 0.5)) * qsdp.beta_max(problem))
 
@@ -50,7 +63,8 @@ def random_network(
     if single and n_outputs is not None:
         alpha = np.where(rng.integers(n_outputs, size=(m, 1)) == np.arange(n_outputs), alpha, 0.0)
     U, V = rng.choice([-1, 1], size=(2, m, layout.side))
-    return qsdp.BilinearNetwork.on_blocks(layout, U, V, alpha, rng.integers(layout.n_blocks, size=m))
+    weights = rng.standard_normal((layout.n_weights, *alpha.shape[1:])) if layout.weights else None
+    return qsdp.BilinearNetwork.on_blocks(layout, U, V, alpha, rng.integers(layout.n_blocks, size=m), weights)
 
 
 def all_neurons(layout: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -68,7 +82,7 @@ def all_neurons(layout: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def enumerated_optimum(problem: Any, **settings: float) -> float:
-    """Return the optimal value over all networks, by a convex program with a weight for every neuron.
+    """Return the optimal value over all networks, by a convex program with a weight for every neuron and column.
 
     Settings are those of Clarabel, such as its tolerances.
     """
@@ -76,10 +90,14 @@ def enumerated_optimum(problem: Any, **settings: float) -> float:
 
     layout = problem.blocks
     U, V, block = all_neurons(layout)
-    columns = layout.products(U, V, block) @ np.asarray(problem.X.rows, dtype=float).T
-    alpha = cp.Variable((len(U), problem.n_outputs))
+    rows = np.asarray(problem.X.rows, dtype=float)
+    columns, prices = layout.products(U, V, block) @ rows.T, layout.prices[block]
+    if layout.weights:
+        columns = np.vstack([columns, rows[:, layout.weight_entries].T])
+        prices = np.append(prices, layout.weight_omega)
+    alpha = cp.Variable((len(columns), problem.n_outputs))
     fit = problem.data_fit.expression(columns.T @ alpha)
-    penalty = problem.beta * cp.sum(cp.multiply(layout.prices[block][:, None], cp.abs(alpha)))
+    penalty = problem.beta * cp.sum(cp.multiply(prices[:, None], cp.abs(alpha)))
     program = cp.Problem(cp.Minimize(fit + penalty))
     program.solve(solver="CLARABEL", **settings)
     return float(program.value)

@@ -78,7 +78,7 @@ class Certificate(Summarized, Gap):
         """
         roots = [tree.leaves[0] for tree in self.proof.trees if len(tree.leaves) == 1] if self.proof else []
         shifts = [leaf.shift for leaf in roots if leaf.shift is not None and leaf.cuts is None and not len(leaf.signs)]
-        if not self.proof or len(shifts) != len(self.proof.trees):
+        if not self.proof or not shifts or len(shifts) != len(self.proof.trees):
             return None
         N = self.proof.size
         z = np.stack([shift[1 : 1 + N] + shift[1 + N :] for shift in shifts])

@@ -117,6 +117,10 @@ def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -
         inside = instance.fit.project(nu)
         if not np.all(np.isfinite(inside)):
             continue
+        if not instance.n_matrices:
+            # The prices of real weights are exact.
+            yield certificate_of(problem, network, inside, (), "exact")
+            continue
         proven: list[tuple[BoundTree, float | None, bool]] = []
         for k, M in enumerate(instance.adjoints(inside)):
             if not deadline.over():

@@ -41,7 +41,7 @@ def check_fits(network: Any, problem: Any, name: str = "network") -> None:
     check_bilinear(network, name)
     check_problem(problem)
     ours, theirs = (
-        None if layout is None else (layout.sizes, layout.kinds) for layout in (problem.blocks, network.blocks)
+        None if layout is None else (layout.all_sizes, layout.kinds) for layout in (problem.blocks, network.blocks)
     )
     if theirs != ours:
         expected, actual = (

@@ -24,7 +24,7 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, read_only, read_only_copy
 from qsdp.activations import get_activation
-from qsdp.blocks import KINDS, Blocks, Layout, PatchGeometry, check_layout
+from qsdp.blocks import KINDS, WEIGHTS, Blocks, Layout, PatchGeometry, check_layout
 from qsdp.certificates.proof import Proof, check_proof
 from qsdp.certificates.row_sums import RowsProof, Scores
 from qsdp.certificates.sums import Sums, converted, read_rounding, rounding_arrays
@@ -209,9 +209,12 @@ def _block_arrays(problem: TrainingProblem) -> dict[str, Any]:
         return {}
     arrays = {
         "sizes": np.array(layout.sizes, dtype="<i8"),
-        "linear": np.array(layout.linear),
+        "linear": np.array(layout.linear, dtype=bool),
         "omega": np.array(layout.omega, dtype="<f8"),
     }
+    if layout.weights:
+        blocks = [(columns.position, len(columns.omega)) for columns in layout.weights]
+        arrays |= {"weight_blocks": np.array(blocks, dtype="<i8"), "weight_omega": layout.weight_omega}
     return arrays if layout.patches is None else {**arrays, "patches": np.array(layout.patches, dtype="<i8")}
 
 
@@ -223,6 +226,7 @@ def _network_arrays(network: BilinearNetwork) -> dict[str, Any]:
         "V": network.V,
         "alpha": network.alpha,
         **({} if network.blocks is None else {"block": network.block}),
+        **({} if network.blocks is None or not network.blocks.weights else {"weights": network.weights}),
     }
 
 
@@ -303,7 +307,7 @@ def _read(
         return None, claims
     network = _network(arrays, stored)
     if "gram" in arrays:
-        prices = stored.map.layout.prices[stored.map.layout.block]
+        prices = stored.map.layout.entry_prices
         nu = -stored.data_fit.gradient(stored.weight_map.values_of(arrays["scores"] * prices))
     else:
         nu = read_only_copy(stored.columns(arrays["nu"]))
@@ -318,7 +322,8 @@ def _network(arrays: dict[str, npt.NDArray[Any]], problem: TrainingProblem) -> B
     layout = problem.blocks
     options: dict[str, Any] = {"levels": problem.levels, "activation": problem.activation}
     if layout is not None:
-        options |= {"block": arrays["block"], "sizes": layout.sizes, "kinds": layout.kinds}
+        options |= {"block": arrays["block"], "sizes": layout.all_sizes, "kinds": layout.kinds}
+        options |= {"weights": arrays["weights"]} if layout.weights else {}
     network = BilinearNetwork(arrays["U"], arrays["V"], arrays["alpha"], **options)
     if network.output_shape != problem.output_shape:
         raise StorageError("its network does not have the outputs of its problem")
@@ -329,7 +334,18 @@ def _layout(arrays: dict[str, npt.NDArray[Any]]) -> Layout:
     linear = arrays["linear"]
     if linear.dtype != bool:
         raise StorageError("its kinds of blocks are not marked as true or false")
-    layout = check_layout(arrays["sizes"].tolist(), [KINDS[int(flat)] for flat in linear], arrays["omega"].tolist())
+    sizes, kinds, omega = arrays["sizes"].tolist(), [KINDS[int(flat)] for flat in linear], arrays["omega"].tolist()
+    if "weight_blocks" in arrays:
+        blocks, prices = arrays["weight_blocks"], arrays["weight_omega"]
+        if blocks.dtype != np.int64 or blocks.shape[1:] != (2,) or prices.shape != (blocks[:, 1].sum(),):
+            raise StorageError("its real weights do not fit their prices")
+        start = 0
+        for position, count in blocks.tolist():
+            sizes.insert(position, count)
+            kinds.insert(position, WEIGHTS)
+            omega.insert(position, prices[start : start + count].tolist())
+            start += count
+    layout = check_layout(sizes, kinds, omega)
     if "patches" not in arrays:
         return layout
     if arrays["patches"].dtype != np.int64 or arrays["patches"].shape != (len(PatchGeometry._fields),):
@@ -398,7 +414,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], expected: TrainingProblem | No
         stored = quadratic_problem(_stored_model(arrays, lifted=lifted), **options)
     elif "sizes" in arrays:
         layout = _layout(arrays)
-        rows = Blocks(read_only(arrays["X"]), layout.sizes, layout.kinds, layout.omega).rows
+        rows = Blocks(read_only(arrays["X"]), layout.all_sizes, layout.kinds, layout.all_omega).rows
         blocks = Blocks.of(rows, layout)
         stored = TrainingProblem(blocks, y, sample_weight=arrays.get("sample_weight"), **options)
     else:

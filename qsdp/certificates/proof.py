@@ -329,29 +329,35 @@ def _relative_uppers(
     that may be large. As the tree is of the other matrix, its bound grows by up to the side of its shifts times half of
     the sum of the changes of entries. If that is more than rounding, a tree of one leaf is evaluated again.
     """
-    instance, R = Instance.of(problem), problem.map.n_blocks
+    instance, R, C = Instance.of(problem), problem.map.n_blocks, nu.shape[1]
     radius = math.nextafter(SAFE * problem.beta * problem.dimension, 0.0)
     changes = (problem.size + 1.0) * entry_size(problem.map, moved)
+    of_trees = changes.reshape(C, -1)[:, :R].ravel()
     settled = [
         upper is not None and radius > _CLEAR and (len(tree.leaves) > 1 or change <= ROUNDING * upper)
-        for tree, upper, change in zip(trees, known or [None] * len(trees), changes.tolist(), strict=True)
+        for tree, upper, change in zip(trees, known or [None] * len(trees), of_trees.tolist(), strict=True)
     ]
     # Both the matrix in floats and that of a check differ from the exact one.
     roundings = changes + 2.0 * pricing_roundings(instance, nu) if any(settled) else changes
-    matrices, uppers = _Matrices(problem, nu), []
-    for k in range(nu.shape[1]):
+    roundings = roundings.reshape(C, -1)
+    real = problem.map.pull(nu)[1] if any(settled) else np.zeros((C, 0))
+    matrices = _Matrices(problem, nu)
+    uppers: list[float] = []
+    for k in range(C):
         blocks = slice(k * R, (k + 1) * R)
-        if known is not None and all(settled[blocks]):
-            totals = (np.array(known[blocks], dtype=np.float64) + roundings[blocks]) / SAFE / radius
+        if known is not None and any(settled[blocks]) and all(settled[blocks]):
+            largest = np.abs(real[k]).max(keepdims=True) if real.size else np.zeros(0)
+            totals = (np.append(np.array(known[blocks], dtype=np.float64), largest) + roundings[k]) / SAFE / radius
         else:
             totals = np.array(matrices.relative(k, trees[blocks], radius))
         # Unlike `max`, this is NaN if any of them is.
-        uppers.append(np.max(totals))
-    return np.nan_to_num(np.array(uppers), nan=math.inf)
+        uppers.append(float(np.max(totals)))
+    relative: FloatArray = np.nan_to_num(np.array(uppers), nan=math.inf)
+    return relative
 
 
 class _Matrices:
-    """Matrices of dual vectors with bounds on their errors."""
+    """Matrices of dual vectors, and their vectors of real weights, with bounds on their errors."""
 
     def __init__(self, problem: TrainingProblem, nu: FloatArray) -> None:
         self._map, self._nu, self._losses = problem.map, nu, problem.map.pricing_losses(nu)
@@ -362,7 +368,10 @@ class _Matrices:
         return self._map.verified_sums()
 
     def relative(self, k: int, trees: Sequence[BoundTree], radius: float) -> list[float]:
-        """Bound the pricing values of an output relative to the dual radius, by trees for its blocks."""
+        """Bound the pricing values of an output relative to the dual radius, by trees for its blocks.
+
+        Those of real weights are the magnitudes of numbers.
+        """
         column = self._nu[:, k]
         if not np.any(column):
             return [0.0]
@@ -371,9 +380,11 @@ class _Matrices:
         if (sums := self._sums) is None or math.ldexp(1.0, unit) < _SMALLEST or not room > 0.0:
             return [math.inf]
         matrices = sums(np.ldexp(column, -unit), np.ldexp(self._defects, -unit))
-        losses = np.ldexp(self._losses[k * len(trees) : (k + 1) * len(trees)], -unit).tolist()
+        losses = np.ldexp(self._losses.reshape(-1, len(matrices))[k], -unit).tolist()
+        bounds = [max(0.0, tree_bound(M, tree, unit)) for (M, _), tree in zip(matrices, trees, strict=False)]
+        bounds += [float(np.abs(weights).max()) for weights, _ in matrices[len(trees) :]]
         # Errors count twice, so that a check that recomputes the matrix and allows for its rounding agrees.
         return [
-            (max(0.0, tree_bound(M, tree, unit)) + 2.0 * (r + loss)) / SAFE / room
-            for (M, r), tree, loss in zip(matrices, trees, losses, strict=True)
+            (bound + 2.0 * (r + loss)) / SAFE / room
+            for bound, (_, r), loss in zip(bounds, matrices, losses, strict=True)
         ]

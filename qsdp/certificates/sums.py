@@ -30,6 +30,7 @@ from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.gram import GramFactor
 from qsdp.problem import TrainingProblem
+from qsdp.relaxation.instance import Instance
 from qsdp.roundoff import SumRounding, exact_product
 from qsdp.statistics.moments import PackedSums
 
@@ -125,7 +126,7 @@ def converted(proof: Proof) -> tuple[Sums, FloatArray, float, float]:
     problem, network = proof.problem, proof.network
     sums = Sums.from_problem(problem)
     # In the units of the rows.
-    wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.prices[sums.layout.block, None]
+    wanted = 0.5 * problem.weight_map.sums(proof.nu) * sums.layout.entry_prices[:, None]
     pivoted = GramFactor(sums.gram.copy())
     # Near an optimum, the network itself is nearly such a vector, and large cancelling vectors are avoided.
     vectors = network.entries.T.copy()
@@ -144,14 +145,11 @@ def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
     high, low, errors = sums.residuals(vectors)
     entries, values = sums.losses(vectors)
     errors += EPS * np.abs(high) + entries
-    units = 2.0 / layout.prices[layout.block]
-    matrices = layout.matrices((units[:, None] * (high + low)).T)
-    starts = layout.starts[:-1]
-    roundings = np.add.reduceat(((units * layout.counts)[:, None] * errors), starts, axis=0).T.ravel()
-    tau = max(
-        tree_bound(M, tree) + 4.0 * rounding
-        for M, tree, rounding in zip(matrices, proof.trees, roundings.tolist(), strict=True)
-    )
+    units = 2.0 / layout.entry_prices
+    entries_of = (units[:, None] * (high + low)).T
+    bounds = [tree_bound(M, tree) for M, tree in zip(layout.matrices(entries_of), proof.trees, strict=True)]
+    taus = Instance.of(proof.problem).constraints(bounds, entries_of[:, layout.weight_entries])
+    tau = float((taus + 4.0 * layout.pricing_sizes((units[:, None] * errors).T).ravel()).max())
     s = min(1.0, beta / tau) if tau > 0.0 else 1.0
     first, second, slack = sums.values(vectors)
     return float((s * (2.0 - s) * first + s * s * second - 4.0 * slack - values).sum())

@@ -19,11 +19,12 @@ def tree_arrays(trees: Sequence[BoundTree]) -> dict[str, Any]:
     """Encode trees as arrays of a file."""
     leaves = [leaf for tree in trees for leaf in tree.leaves]
     return {
-        "order": np.array([tree.order for tree in trees], dtype="<i8"),
+        # Real weights alone have no trees.
+        "order": np.array([tree.order for tree in trees], dtype="<i8").reshape(len(trees), -1 if trees else 0),
         "leaves": np.array([len(tree.leaves) for tree in trees], dtype="<i8"),
         "lengths": np.array([len(leaf.signs) for leaf in leaves], dtype="<i8"),
-        "signs": np.concatenate([leaf.signs for leaf in leaves]).astype(np.int8),
-        "shifted": np.array([leaf.shift is not None for leaf in leaves]),
+        "signs": np.concatenate([np.zeros(0), *(leaf.signs for leaf in leaves)]).astype(np.int8),
+        "shifted": np.array([leaf.shift is not None for leaf in leaves], dtype=bool),
         "shifts": np.concatenate([np.zeros(0), *(leaf.shift for leaf in leaves if leaf.shift is not None)]),
         **_cut_arrays(leaves),
     }
@@ -74,6 +75,8 @@ def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> 
 def read_trees(arrays: dict[str, npt.NDArray[Any]], size: int) -> tuple[BoundTree, ...]:
     """Decode trees for matrices of side `size` from arrays; raise `StorageError` if they are inconsistent."""
     lengths, shifted = arrays["lengths"], arrays["shifted"]
+    if not any(arrays[name].size for name in ("order", "leaves", "lengths", "shifted", "signs", "shifts")):
+        return ()
     signs = np.split(arrays["signs"], np.cumsum(lengths)[:-1])
     sizes = np.where(shifted, 1 + 2 * size - lengths, 0)
     shifts = np.split(arrays["shifts"], np.cumsum(sizes)[:-1])

@@ -50,11 +50,12 @@ def write_statistics(
     parts: dict[str, Any] = {"high": sums.high, "low": sums.low}
     if np.any(sums.excess):
         parts["excess"] = sums.excess
+    fields = dict(fields)
     layout = fields["blocks"]
     if layout is None:
         parts |= {"centre": basis.centre, "exponent": basis.exponent}
     else:
-        fields = {**fields, "blocks": {name: getattr(layout, name) for name in ("sizes", "kinds", "omega")}}
+        fields["blocks"] = {"sizes": layout.all_sizes, "kinds": layout.kinds, "omega": layout.all_omega}
     if stored.rows is not None:
         parts["kept"] = np.column_stack([stored.keys, stored.rows.repetitions, stored.rows.X, stored.rows.y])
     write_archive(path, STATISTICS_KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})

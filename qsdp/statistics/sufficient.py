@@ -128,7 +128,7 @@ class SufficientStatistics:
             return "SufficientStatistics(no rows)"
         outputs = "" if self.n_outputs_ is None else f", {self.n_outputs_} outputs"
         d, layout = self.n_features_in_, self.blocks_
-        data = f"{d} columns" if layout is None else f"{layout.n_blocks} blocks of {d} entries"
+        data = f"{d} columns" if layout is None else f"{len(layout.kinds)} blocks of {d} entries"
         return f"SufficientStatistics({self.n_samples_seen_:,} rows, {data}{outputs})"
 
     @staticmethod
