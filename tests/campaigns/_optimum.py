@@ -37,7 +37,7 @@ def optimum(problem: qsdp.TrainingProblem, *, corners: bool = True) -> tuple[flo
 
 def optimum_of_blocks(problem: qsdp.TrainingProblem) -> tuple[float, float, np.ndarray]:
     """Return the best objective over all neurons, rounded up, that of no neurons, and the predictions of the best."""
-    return _best(problem, *features_of_blocks(problem, *_pairs(problem.blocks)))
+    return _best(problem, *with_columns(problem, *features_of_blocks(problem, *_pairs(problem.blocks))))
 
 
 def _best(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> tuple[float, float, np.ndarray]:
@@ -50,11 +50,13 @@ def _best(problem: qsdp.TrainingProblem, F: np.ndarray, weight: Any) -> tuple[fl
 def network_value(problem: qsdp.TrainingProblem, network: qsdp.BilinearNetwork) -> tuple[float, float, float]:
     """Return the objective of a network, from the definition, what it errs by at most, and what floats would."""
     U, V = network.U, network.V
+    alpha = network.alpha
     if network.blocks is not None:
-        F, weight = features_of_blocks(problem, U, V, network.block)
+        F, weight = with_columns(problem, *features_of_blocks(problem, U, V, network.block))
+        alpha = np.concatenate([alpha, network.weights])
     else:
         F, weight = _features(problem, U.astype(float), V.astype(float)), _price(problem)
-    return (*_value(problem, F, network.alpha, weight), _value(problem, F, network.alpha, weight, 2.0**-52)[1])
+    return (*_value(problem, F, alpha, weight), _value(problem, F, alpha, weight, 2.0**-52)[1])
 
 
 def _price(problem: qsdp.TrainingProblem) -> Any:
@@ -76,17 +78,32 @@ def features_of_blocks(
     problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray, block: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the values of neurons at the samples, from the definition, and the price of each."""
-    layout, rows = problem.blocks, problem.X.rows.astype(Extended)
-    vectors, start = np.zeros((len(U), rows.shape[1]), Extended), 0
-    for r, (N, flat) in enumerate(zip(layout.sizes, layout.linear, strict=True)):
+    data, rows = problem.X, problem.X.rows.astype(Extended)
+    vectors, start, r, prices = np.zeros((len(U), rows.shape[1]), Extended), 0, 0, []
+    for N, kind, omega in zip(data.sizes, data.kinds, problem.blocks.all_omega, strict=True):
+        flat = kind != "quadratic"
         pairs = [(i, i) for i in range(N)] if flat else [(i, j) for i in range(N) for j in range(i, N)]
-        mine = block == r
-        for place, (i, j) in enumerate(pairs, start):
-            both = U[mine, i] * V[mine, j] + (i != j) * U[mine, j] * V[mine, i]
-            vectors[mine, place] = U[mine, i] if flat else both
+        if kind != "weights":
+            mine = block == r
+            for place, (i, j) in enumerate(pairs, start):
+                both = U[mine, i] * V[mine, j] + (i != j) * U[mine, j] * V[mine, i]
+                vectors[mine, place] = U[mine, i] if flat else both
+            r += 1
+            prices.append(Extended(omega) * N)
         start += len(pairs)
-    prices = np.array([Extended(omega) * N for omega, N in zip(layout.omega, layout.sizes, strict=True)])
-    return rows @ vectors.T, Extended(problem.beta) * prices[block]
+    return rows @ vectors.T, Extended(problem.beta) * np.array(prices)[block]
+
+
+def with_columns(problem: qsdp.TrainingProblem, F: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Append the columns that have real weights, and their prices, to values of neurons and their prices."""
+    data, start, features, costs = problem.X, 0, [F], [prices]
+    for N, kind, omega in zip(data.sizes, data.kinds, problem.blocks.all_omega, strict=True):
+        length = N * (N + 1) // 2 if kind == "quadratic" else N
+        if kind == "weights":
+            features.append(data.rows[:, start : start + N].astype(Extended))
+            costs.append(Extended(problem.beta) * np.broadcast_to(np.asarray(omega, dtype=Extended), (N,)))
+        start += length
+    return np.hstack(features), np.concatenate(costs)
 
 
 def _pairs(layout: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

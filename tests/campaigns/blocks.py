@@ -1,8 +1,8 @@
 """No bound of a problem on blocks is above the optimum: of any dual vector, relaxation or sums, however degenerate.
 
-Small random problems on blocks of both kinds, with duplicated and zero columns, scales of 1e-8 to 1e8 and far beyond,
-integers, single precision, and weights of penalties and samples; the optimum of each over all neurons (`_optimum`). A
-case is made from the seed and its index, nothing else. What counts as wrong:
+Small random problems on blocks of all kinds, real weights among them, with duplicated and zero columns, scales of 1e-8
+to 1e8 and far beyond, integers, single precision, and weights of penalties and samples; the optimum of each over all
+neurons (`_optimum`). A case is made from the seed and its index, nothing else. What counts as wrong:
 
 * a lower bound above the optimum by more than `qsdp-check` allows for rounding, as in the campaign of soundness, or at
   all for a certificate of rows; bounds from sums are no exception;
@@ -27,7 +27,7 @@ import numpy as np
 import qsdp
 import qsdp_check
 from campaigns import _problems
-from campaigns._optimum import Extended, features_of_blocks, network_value, optimum_of_blocks
+from campaigns._optimum import Extended, features_of_blocks, network_value, optimum_of_blocks, with_columns
 from campaigns._problems import KINDS, LOSSES
 from campaigns._record import Outcome, one_thread
 from qsdp.data_map import SAMPLES
@@ -44,6 +44,8 @@ OMEGA = {"none": 4, "near one": 4, "many orders": 2}
 TYPES = {"double": 6, "single": 2, "integers": 2}
 SOLVERS = {"auto": 4, "interior": 6, "splitting": 6, "clarabel": 1}
 STOPS = {"none": 2, "iterations": 1, "time": 1}
+#: Share of the problems that have a block of real weights, and at most so many columns in it.
+REAL, COLUMNS = 0.4, 6
 #: Bounds of certificates.
 CERTIFICATES = {"sdp": 1, "exact": 1}
 #: Shares of the problems that have a certificate, column generation, and of these results those with a file.
@@ -78,14 +80,23 @@ def draw(rng: np.random.Generator) -> tuple[qsdp.TrainingProblem, dict[str, Any]
         facts[kind] = _chosen(rng, shares)
     sizes = rng.integers(1, 5, R).tolist()
     kinds = rng.choice(["quadratic", "linear"], R, p=[0.7, 0.3]).tolist()
-    P = sum(N if kind == "linear" else N * (N + 1) // 2 for N, kind in zip(sizes, kinds, strict=True))
+    facts["weights of columns"] = real = bool(rng.random() < REAL)
+    position, columns = int(rng.integers(0, R + 1)), int(rng.integers(1, COLUMNS + 1))
+    if real:
+        sizes.insert(position, columns)
+        kinds.insert(position, "weights")
+    P = sum(N * (N + 1) // 2 if kind == "quadratic" else N for N, kind in zip(sizes, kinds, strict=True))
     rows = _problems.data(rng, n, P, facts["data"], facts["scales"])
     if facts["type"] == "single":
         rows = rows.astype(np.float32)
     if facts["type"] == "integers":
         rows = rng.integers(0, 256, (n, P)).astype(rng.choice(["u1", "i2", "u4", "f4"]))
-    omega = {"none": None, "near one": rng.uniform(0.5, 2.0, R), "many orders": 10.0 ** rng.uniform(-8, 8, R)}
-    blocks = qsdp.Blocks(rows, sizes, kinds, omega[facts["omega"]])
+    omega = None
+    if facts["omega"] != "none":
+        wide = facts["omega"] == "many orders"
+        lengths = [N if kind == "weights" else None for N, kind in zip(sizes, kinds, strict=True)]
+        omega = [10.0 ** rng.uniform(-8, 8, N) if wide else rng.uniform(0.5, 2.0, N) for N in lengths]
+    blocks = qsdp.Blocks(rows, sizes, kinds, omega)
     roots = np.sign(rows.astype(float)) * np.sqrt(np.abs(rows.astype(float)))
     y = _problems.target(rng, roots, outputs, facts)
     weights = _problems.sample_weights(rng, n, facts["weights"])
@@ -127,7 +138,11 @@ class _Case:
         layout, m = self.problem.blocks, int(self.rng.integers(1, 5))
         U, V = self.rng.choice([-1, 1], (2, m, layout.side))
         alpha = self.rng.standard_normal((m, *self.problem.output_shape)) * 10.0 ** self.rng.uniform(-6, 1)
-        return qsdp.BilinearNetwork.on_blocks(layout, U, V, alpha, self.rng.integers(0, layout.n_blocks, m))
+        block, weights = self.rng.integers(0, layout.n_blocks, m), None
+        if layout.weights:
+            shape = (layout.n_weights, *self.problem.output_shape)
+            weights = self.rng.standard_normal(shape) * 10.0 ** self.rng.uniform(-6, 1)
+        return qsdp.BilinearNetwork.on_blocks(layout, U, V, alpha, block, weights)
 
     def _duals(self, problem: qsdp.TrainingProblem) -> list[tuple[str, Any]]:
         """Return vectors of all sizes, gradients at networks, and such gradients with errors."""
@@ -207,8 +222,9 @@ class _Case:
 
     def _rounding_of_sums(self, network: qsdp.BilinearNetwork) -> float:
         """Return what sums do not tell of the objective of a network whose predictions, or the samples, cancel."""
-        F, _ = features_of_blocks(self.problem, network.U, network.V, network.block)
-        sizes = np.abs(self.problem.targets) + np.abs(F) @ np.abs(network.alpha).reshape(network.n_neurons, -1)
+        F, _ = with_columns(self.problem, *features_of_blocks(self.problem, network.U, network.V, network.block))
+        alpha = np.concatenate([network.output_weights, network.column_weights])
+        sizes = np.abs(self.problem.targets) + np.abs(F) @ np.abs(alpha)
         weights = 1.0 if self.problem.sample_weight is None else self.problem.sample_weight[:, None]
         return OF_SUMS * float((weights * sizes**2).sum())
 
@@ -291,7 +307,7 @@ class _Case:
         block = np.repeat(np.arange(layout.n_blocks), len(first))
         U, V = (np.tile(signs[part], (layout.n_blocks, 1)) for part in (first, second))
         inside = layout.used[block]
-        return features_of_blocks(self.problem, U * inside, V * inside, block)
+        return with_columns(self.problem, *features_of_blocks(self.problem, U * inside, V * inside, block))
 
     def _compare(self, name: str, value: float, strict: bool = False) -> None:
         """Compare a bound with the optimum."""
