@@ -14,8 +14,8 @@ from pathlib import Path
 import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Records of experiments, and pages made of them.
-RESULTS = re.compile(r"benchmarks/(RESULTS\.md|(papers/\w+/)?results/)")
+#: Records of experiments, pages made of them, and tests of what only the repository has.
+RESULTS = re.compile(r"benchmarks/(RESULTS\.md|(papers/\w+/)?results/)|tests/(benchmarks|docs)/")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 

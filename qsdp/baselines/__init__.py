@@ -1,4 +1,4 @@
-"""Training systems from the literature for comparison, each a scikit-learn estimator with a training history.
+"""Networks trained by gradients, for comparison, each a scikit-learn estimator with a training history.
 
 The core of the package does not import them. Systems that use automatic gradients need PyTorch
 (``pip install torch``) and import it only when they are used.
@@ -14,8 +14,7 @@ estimators                                               system
 Each estimator has a method `distill`, which approximates the trained network by networks of quantized weights.
 
 Systems use the same name for the same thing: `n_epochs`, `batch_size`, `learning_rate`, `random_state`, `callback`,
-`network_`, `history_`, `layers_`. The width is `n_neurons` with one hidden layer and `hidden` with any number of layers
-(one number, or one per layer); it is part of `hidden_layers` if each layer also has a kind of neuron.
+`network_`, `history_`, `layers_`; the width of the hidden layer is `n_neurons`.
 """
 
 from __future__ import annotations
