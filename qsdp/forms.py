@@ -330,9 +330,10 @@ class FormMap(DataMap):
         """Restrict the map to matrices over the coordinates `active`, for one block."""
         columns = active[self.layout.first] & active[self.layout.second]
         rounding = None if self.rounding is None else self.rounding.with_sizes(self.rounding.sizes[columns])
+        units = None if self.units is None else read_only(self.units[columns])
         layout = replace(self.layout, sizes=(int(active.sum()),), patches=None)
         rows, lifted = np.ascontiguousarray(self.rows[:, columns]), self.lifted and bool(active[-1])
-        return replace(self, layout=layout, rows=rows, lifted=lifted, rounding=rounding)
+        return replace(self, layout=layout, rows=rows, units=units, lifted=lifted, rounding=rounding)
 
     def in_units_of_rows(self, weights: FloatArray | None = None) -> FormMap:
         """Return the map itself: forms do not determine the units of the data."""

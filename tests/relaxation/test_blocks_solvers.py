@@ -222,3 +222,18 @@ def test_beta_max_is_the_largest_over_the_blocks():
     largest = qsdp.beta_max(problem)
     for share, moved in ((0.99, True), (1.001, False)):
         assert (conic_value(problem.with_beta(share * largest)) < problem.data_fit.value_at_zero * (1 - 1e-9)) == moved
+
+
+@pytest.mark.parametrize("solver", ["interior", "splitting"])
+def test_coordinates_of_a_single_block_may_be_zero_in_all_samples(solver):
+    rng = np.random.default_rng(3)
+    entries, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    rows = np.zeros((12, 6))
+    rows[:, [0, 1, 3]] = entries
+    # The penalty has the side of the block, so that of the smaller block is raised.
+    whole = qsdp.TrainingProblem(qsdp.Blocks(rows, [3]), y, beta=0.1)
+    part = qsdp.TrainingProblem(qsdp.Blocks(entries, [2], omega=[1.5]), y, beta=0.1)
+    first, second = (qsdp.solve_relaxation(problem, solver=solver, tol=1e-7) for problem in (whole, part))
+    assert first.objective == pytest.approx(second.objective, rel=1e-6)
+    assert first.lower_bound == pytest.approx(second.lower_bound, rel=1e-6)
+    assert first.objective < whole.data_fit.value_at_zero
