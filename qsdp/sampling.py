@@ -83,7 +83,8 @@ def sample_network(
     Algorithm 1, step 3, Theorem 3 and B.1 of Bartan and Pilanci. With blocks, the neurons of output k share one
     :math:`\alpha_k = w_k / m_k` for the sum :math:`w_k` of its blocks' weights :math:`\rho_{kr} \pi / c_{kr}`.
     Systematic sampling gives each block its share of the :math:`m_k` neurons, rounded up or down at random, so that the
-    mean of the network is the relaxation's function for any number of blocks.
+    mean of the network is the relaxation's function for any number of blocks. Real weights of columns are those of the
+    relaxation; if no block has neurons, neither has the network.
     """
     parts = _checked(covariance)
     blocks = covariance if isinstance(covariance, BlockCovariances) else None
@@ -93,6 +94,9 @@ def sample_network(
     if m < len(outputs):
         raise InvalidInputError(f"n_neurons must be at least {len(outputs)}, the number of outputs; got {m}")
     side = parts[0].dimension if blocks is None else blocks.layout.side
+    if blocks is not None and not blocks.layout.n_blocks:
+        # Real weights are a network without neurons.
+        m, outputs = 0, [0.0] * len(outputs)
     check_memory_of_neurons("sampling", m, side, len(outputs))
     jobs = count_jobs(n_jobs)
     rng = check_random_state(random_state)
@@ -103,9 +107,10 @@ def sample_network(
     alpha[np.arange(m), owners] = shared[owners]
     if blocks is not None:
         layout, counts = blocks.layout, _counts(sizes, blocks.weights, rng)
+        real = squeezed(blocks.real_weights, blocks.output_shape, axis=1)
         U, V = _drawn(parts, counts, side, rng, jobs)
         block = np.repeat(np.tile(np.arange(layout.n_blocks), len(outputs)), counts)
-        return BilinearNetwork.on_blocks(layout, U, V, squeezed(alpha, blocks.output_shape, axis=1), block)
+        return BilinearNetwork.on_blocks(layout, U, V, squeezed(alpha, blocks.output_shape, axis=1), block, real)
     U, V = _drawn(parts, sizes, side, rng, jobs)
     alpha = squeezed(alpha, () if isinstance(covariance, SignCovariance) else (len(outputs),), axis=1)
     return BilinearNetwork(read_only(U), read_only(V), alpha, levels=parts[0].levels, activation=parts[0].activation)
@@ -136,16 +141,16 @@ def _drawn(
     return U, V
 
 
-def _counts(sizes: Sequence[int], weights: FloatArray, rng: np.random.Generator) -> list[int]:
+def _counts(sizes: Sequence[int], block_weights: FloatArray, rng: np.random.Generator) -> list[int]:
     """Draw the number of neurons of each output and block, with means proportional to weights (C, R).
 
     Systematic sampling rounds each of them up or down.
     """
     counts: list[int] = []
-    for size, shares in zip(sizes, weights, strict=True):
+    for size, weights in zip(sizes, block_weights, strict=True) if block_weights.size else ():
         # If all weights are zero, the neurons may belong to any block.
-        own = shares if np.any(shares) else np.ones(len(shares))
-        ends = np.floor(size / float(own.sum()) * np.cumsum(own) + rng.random())
+        parts = weights if np.any(weights) else np.ones(len(weights))
+        ends = np.floor(size / float(parts.sum()) * np.cumsum(parts) + rng.random())
         ends[-1] = size
         counts += np.diff(ends, prepend=0.0).astype(int).tolist()
     return counts
@@ -153,32 +158,34 @@ def _counts(sizes: Sequence[int], weights: FloatArray, rng: np.random.Generator)
 
 def _sizes(m: int, weights: list[float], allocation: str) -> list[int]:
     """Divide m neurons among the outputs by `allocation`; outputs with a zero relaxation get none."""
+    if m == 0:
+        return [0] * len(weights)
     served = [k for k, weight in enumerate(weights) if weight > 0.0] or list(range(len(weights)))
     sizes = [0] * len(weights)
-    shares = [weights[k] if allocation == "proportional" else 1.0 for k in served]
-    for k, size in zip(served, allocate(m, shares), strict=True):
+    proportions = [weights[k] if allocation == "proportional" else 1.0 for k in served]
+    for k, size in zip(served, allocate(m, proportions), strict=True):
         sizes[k] = size
     return sizes
 
 
-def allocate(m: int, shares: Sequence[float]) -> list[int]:
-    """Divide m into integers >= 1 that are as nearly proportional to `shares` as possible.
+def allocate(m: int, proportions: Sequence[float]) -> list[int]:
+    """Divide m into integers >= 1 that are as nearly proportional to `proportions` as possible.
 
-    The largest-remainder method is used, with at least one for each share. If all are zero, shares are equal.
+    The largest-remainder method is used, with at least one for each. If all proportions are zero, they are equal.
     """
-    weights = np.asarray(shares, dtype=np.float64)
+    weights = np.asarray(proportions, dtype=np.float64)
     weights = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(weights), 1.0 / len(weights))
     exact = m * weights
     sizes = np.maximum(np.floor(exact).astype(int), 1)
     while (missing := m - sizes.sum()) != 0:
         # Adjust by one at a time: add to the first output with the largest shortfall, or take from the last with the
         # largest excess.
-        # Shares that differ by rounding alone may have the same shortfall; the larger one comes first.
+        # Proportions that differ by rounding alone may have the same shortfall; the larger one comes first.
         short = exact - sizes
         if missing > 0:
-            sizes[max(range(len(sizes)), key=lambda k: (short[k], shares[k], -k))] += 1
+            sizes[max(range(len(sizes)), key=lambda k: (short[k], proportions[k], -k))] += 1
         else:
-            sizes[min(np.flatnonzero(sizes > 1).tolist(), key=lambda k: (short[k], shares[k], -k))] -= 1
+            sizes[min(np.flatnonzero(sizes > 1).tolist(), key=lambda k: (short[k], proportions[k], -k))] -= 1
     return [int(size) for size in sizes]
 
 
@@ -231,7 +238,7 @@ def _checked(covariances: Any) -> list[Any]:
     if isinstance(covariances, BlockCovariances):
         return list(covariances.parts)
     listed = list(covariances) if isinstance(covariances, (list, tuple)) else []
-    if not listed or not all(isinstance(one, SignCovariance) for one in listed):
+    if not listed or not all(isinstance(part, SignCovariance) for part in listed):
         raise InvalidTypeError(
             f"covariance must be a SignCovariance, or a list of one for each output; got {type(covariances).__name__}"
         )

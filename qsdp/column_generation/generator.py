@@ -188,7 +188,7 @@ def _sampled(relaxation: Relaxation, k: int | None, rng: np.random.Generator) ->
     with deadline.fraction(0.5):
         covariance = shape_covariance(relaxation)
     if isinstance(covariance, BlockCovariances):
-        return sample_network(covariance, _SAMPLED * covariance.layout.n_blocks, rng)
+        return sample_network(covariance, _SAMPLED * len(covariance.layout.kinds), rng)
     if k is not None:
         covariance = covariance[k]
     return sample_network(covariance, max(_SAMPLED, len(covariance) if isinstance(covariance, list) else 1), rng)
@@ -206,7 +206,7 @@ class _BilinearPricing:
         floor: RelaxationBound,
     ) -> None:
         self.problem, self.rng, self.tol, self.shifts = problem, rng, tol, shifts
-        self.floor, self.oracle, self.layout = floor, BilinearOracle(problem.size), problem.blocks
+        self.floor, self.oracle, self.layout = floor, BilinearOracle(max(1, problem.size)), problem.blocks
         #: Whether no proof has been abandoned, and the number of rounds since the last one.
         self._open, self._waited = True, 0
 
@@ -278,7 +278,7 @@ class _BilinearPricing:
 
     def _direct(self, master: Master, matrices: FloatArray) -> dict[int, OracleResult]:
         """Price exactly the small and the diagonal matrices of blocks, which need no search."""
-        if self.layout is None:
+        if self.layout is None or not len(matrices):
             return {}
         count = max(2, ATOMS // max(1, 4 * len(matrices)))
         return price_stack(matrices, self.layout, master.instance.dual_radius, count)

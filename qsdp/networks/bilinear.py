@@ -476,7 +476,9 @@ def _on_blocks(
 def _checked_weights(weights: Any, layout: Layout, alpha: FloatArray) -> FloatArray:
     """Check real weights of the columns of a layout, with the outputs of alpha, and return them read-only."""
     shape = (layout.n_weights, *alpha.shape[1:])
-    array = check_numbers("weights", np.zeros(shape) if weights is None else weights, f"{shape}")
+    if weights is None:
+        return read_only(np.zeros(shape))
+    array = check_numbers("weights", weights, f"{shape}")
     if array.shape != shape:
         raise InvalidInputError(
             f"weights must have the shape {shape}, a number for each column of the blocks of kind 'weights' and each "

@@ -46,7 +46,7 @@ class LinearNeurons:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BlockCovariances(Summarized):
-    """Distributions of the neurons of every output and block.
+    """Distributions of the neurons of every output and block, and real weights of columns, which are not random.
 
     Attributes
     ----------
@@ -56,16 +56,20 @@ class BlockCovariances(Summarized):
         Sides and kinds of the blocks.
     output_shape : tuple of int
         () or (C,).
+    real_weights : ndarray of shape (p, C)
+        Real weights of the columns of all blocks of weights, those of the relaxation.
     """
 
     parts: Sequence[SignCovariance | LinearNeurons]
     layout: Layout
     output_shape: tuple[int, ...]
+    real_weights: FloatArray
 
     @cached_property
     def weights(self) -> FloatArray:
         r"""Sums :math:`\rho_{cr} \pi / c_{cr}` of the second-layer weights of outputs and blocks, of shape (C, R)."""
-        return read_only(np.array([part.total_weight for part in self.parts]).reshape(-1, self.layout.n_blocks))
+        shape = self.real_weights.shape[1], self.layout.n_blocks
+        return read_only(np.array([part.total_weight for part in self.parts]).reshape(shape))
 
     @property
     def covariances(self) -> list[SignCovariance]:
@@ -93,12 +97,13 @@ class BlockCovariances(Summarized):
 
     def __repr__(self) -> str:
         return (
-            f"BlockCovariances(n_outputs={len(self.weights)}, n_blocks={self.layout.n_blocks}, method={self.method!r})"
+            f"BlockCovariances(n_outputs={len(self.weights)}, n_blocks={len(self.layout.kinds)}, "
+            f"method={self.method!r})"
         )
 
     def _summary(self) -> Summary:
         rows = [
-            ("outputs and blocks", f"{len(self.weights)} x {self.layout.n_blocks}"),
+            ("outputs and blocks", f"{len(self.weights)} x {len(self.layout.kinds)}"),
             ("method", self.method),
             ("smallest constant c", format_number(self.constant)),
             ("largest residual", format_number(self.residual, 2)),
