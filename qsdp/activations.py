@@ -209,10 +209,10 @@ def _simplest(coefficients: FloatArray, points: FloatArray, size: float) -> list
     Quadrature gives 1e-17 for a coefficient of zero, which would add a coordinate to every neuron.
     """
     for mask in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)):
-        kept = coefficients * mask
-        if kept.any() and np.abs(np.polyval(kept - coefficients, points)).max() <= CANCELLED * size:
+        fitted = coefficients * mask
+        if fitted.any() and np.abs(np.polyval(fitted - coefficients, points)).max() <= CANCELLED * size:
             break
-    short = np.array([float(f"{value:.14g}") for value in kept])
-    if np.abs(np.polyval(short - kept, points)).max() <= ROUNDING * size:
-        kept = short
-    return [float(value) for value in kept]
+    short = np.array([float(f"{value:.14g}") for value in fitted])
+    if np.abs(np.polyval(short - fitted, points)).max() <= ROUNDING * size:
+        fitted = short
+    return [float(value) for value in fitted]

@@ -82,7 +82,7 @@ def distill(
     """
     automatic = isinstance(activation, str) and activation == "auto"
     # Options are checked before the model computes its outputs.
-    TrainingOptions.of(
+    TrainingOptions.from_values(
         {**options, "n_neurons": n_neurons, "beta": beta, "activation": None if automatic else activation}
     )
     allowed = signature(solve_and_sample).parameters.keys() - {"X", "y"}

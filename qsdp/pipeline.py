@@ -152,7 +152,7 @@ class QSDPResult(Summarized):
         first = covariance[0] if isinstance(covariance, list) else covariance
         # The closed form may have been a fallback.
         shaping = "krivine" if first.method == "krivine" else "adaptive"
-        options = TrainingOptions.of(locals())
+        options = TrainingOptions.from_values(locals())
         timings = {stage: seconds for stage, seconds in self.timings.items() if stage not in _OF_A_NETWORK}
         with options.limit(), progress(verbose):
             if levels != self.problem.levels:
@@ -259,7 +259,7 @@ def solve_and_sample(
     >>> optimal.certificate.bound_type, optimal.certificate.relative_gap <= 1e-6
     ('exact', True)
     """
-    options = TrainingOptions.of(locals())
+    options = TrainingOptions.from_values(locals())
     problem = options.problem(X, y, sample_weight)
     return run_pipeline(problem, options)
 

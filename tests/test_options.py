@@ -225,7 +225,7 @@ def test_a_new_option_is_declared_once() -> None:
         other : int
             See `Few`.
         """
-        return Few.of(locals())
+        return Few.from_values(locals())
 
     assert face(1) == Few(size=3)
     assert "a : int\nsize : int, default=3\n    How many\n    there are.\nother : int\n    See `Few`." in face.__doc__

@@ -84,7 +84,7 @@ class Options:
         return {each.name: each.metadata["option"] for each in fields(cls)}
 
     @classmethod
-    def of(cls: type[Chosen], values: Mapping[str, Any]) -> Chosen:
+    def from_values(cls: type[Chosen], values: Mapping[str, Any]) -> Chosen:
         """Create options from a mapping such as ``locals()``; entries that are not options are ignored."""
         return cls(**{name: values[name] for name in cls.declared() if name in values})
 

@@ -68,4 +68,4 @@ def training_options(estimator: Any) -> TrainingOptions:
         # The default is for rows; networks on blocks are bilinear.
         default = type(estimator)().activation
         parameters["activation"] = None if estimator.activation == default else estimator.activation
-    return TrainingOptions.of(parameters)
+    return TrainingOptions.from_values(parameters)

@@ -268,12 +268,9 @@ class DataFit:
         if largest == 0.0:
             return 0.0
         squares = (self.target / largest) ** 2
-        return largest * math.sqrt(float(np.mean(squares if self.factors is None else self._shares() * squares)))
-
-    def _shares(self) -> FloatArray:
-        assert self.factors is not None
-        factors: FloatArray = self.factors / np.mean(self.factors)
-        return factors
+        if self.factors is not None:
+            squares *= self.factors / np.mean(self.factors)
+        return largest * math.sqrt(float(np.mean(squares)))
 
     def _full_weights(self) -> FloatArray:
         assert self.factors is not None

@@ -455,7 +455,7 @@ class SufficientStatistics:
     ) -> None:
         if layout != self.blocks_:
             pairs = ((self.blocks_, layout), (layout, self.blocks_))
-            had, has = ("columns" if one is None else one.described(than=other) for one, other in pairs)
+            had, has = ("columns" if layout is None else layout.described(than=other) for layout, other in pairs)
             raise InvalidInputError(f"{name} must have {had}, as before; got {has}")
         if n_features != self.n_features_in_:
             raise InvalidInputError(f"{name} must have {self.n_features_in_} columns, as before; got {n_features}")
