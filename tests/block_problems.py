@@ -22,14 +22,13 @@ def random_blocks(
     R = int(rng.integers(2, 5)) if n_blocks is None else n_blocks
     sizes = [int(side) for side in rng.integers(2, 5, size=R)]
     kinds = [str(kind) for kind in rng.choice(["quadratic", "linear"], size=R, p=[0.7, 0.3])]
-    omega: list[Any] = rng.uniform(0.5, 2.0, size=R).tolist()
     for _ in range(int(rng.integers(1, 3)) if real else 0):
-        position, size = int(rng.integers(len(sizes) + 1)), int(rng.integers(1, 6))
-        sizes.insert(position, size)
+        position = int(rng.integers(len(sizes) + 1))
+        sizes.insert(position, int(rng.integers(1, 6)))
         kinds.insert(position, "weights")
-        omega.insert(position, rng.uniform(0.2, 1.0, size))
-    columns = sum(N * (N + 1) // 2 if kind == "quadratic" else N for N, kind in zip(sizes, kinds, strict=True))
-    rows = scale * rng.standard_normal((n, columns))
+    blocks = list(zip(sizes, kinds, strict=True))
+    rows = scale * rng.standard_normal((n, sum(N * (N + 1) // 2 if kind == "quadratic" else N for N, kind in blocks)))
+    omega = [rng.uniform(0.2, 1.0, N) if kind == "weights" else rng.uniform(0.5, 2.0) for N, kind in blocks]
     return qsdp.Blocks(rows, sizes, kinds, omega)
 
 

@@ -164,6 +164,14 @@ def test_a_warm_start_takes_fewer_iterations(loss: str, solver: str) -> None:
     assert again.iterations <= first.iterations
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_of_no_use_are_exactly_zero(loss: str) -> None:
+    problem = random_problem(LAYOUTS[1], loss)
+    interior, splitting = (qsdp.solve_relaxation(problem, solver=name).weights for name in ("interior", "splitting"))
+    assert 0 < np.count_nonzero(interior) < interior.size
+    np.testing.assert_array_equal(interior != 0.0, splitting != 0.0)
+
+
 def test_low_rank_is_refused() -> None:
     with pytest.raises(SolverError, match="'low-rank' does not support blocks of real weights; use solver='splitting'"):
         qsdp.solve_relaxation(random_problem(LAYOUTS[0], "squared"), solver="low-rank")

@@ -50,6 +50,11 @@ class Fit(ABC):
     #: Number of complementary pairs of slacks.
     n_pairs = 0
 
+    @property
+    def point_weights(self) -> FloatArray:
+        """Real weights of shape (C, p) of a point of the relaxation."""
+        return self.weights
+
     #: Multiple of the tolerance above which an expected gap is not certified, except for callbacks and time limits.
     certify_below = 10.0
 
@@ -253,13 +258,21 @@ class WeightedFit(Fit):
 
     def __init__(self, fit: Fit, columns: FloatArray, radius: float, weights: FloatArray, mu: float) -> None:
         super().__init__(fit.nu)
-        self._fit, self._columns, self.certify_below = fit, columns, fit.certify_below
+        self._fit, self._columns, self._radius, self.certify_below = fit, columns, radius, fit.certify_below
         self._signs = np.array([1.0, -1.0])[:, None, None]
         self._s = radius - self._signs * (fit.nu @ columns)
         self.x = np.maximum(self._signs * weights, 0.0) + mu / self._s
         self.n_pairs = fit.n_pairs + self.x.size
         self.weights = self.x[0] - self.x[1]
         self._aim = self._dx = self._ds = self._kept_x = self._kept_s = np.zeros_like(self.x)
+
+    @property
+    def point_weights(self) -> FloatArray:
+        """Real weights, zero where the weight is closer to its bound than the dual constraint is to its own."""
+        sizes, slacks = self.x.max(axis=0), self._s.min(axis=0) / self._radius
+        # Without large weights, the products of the pairs show what is large.
+        largest = max(float(sizes.max()), float(np.sqrt(np.mean(self.x * self._s))))
+        return np.where(sizes > slacks * largest, self.weights, 0.0)
 
     def centre(self, prediction: FloatArray, mu: float) -> None:
         """Choose the slacks of the loss that match the predictions and those of the weights."""

@@ -80,7 +80,7 @@ def follow(
         enough = np.inf if always else fit.certify_below * incumbent.tol
         if expected() > enough:
             return False
-        incumbent.offer_point(state.Y[:, 0], state.Y[:, 1], fit.weights)
+        incumbent.offer_point(state.Y[:, 0], state.Y[:, 1], fit.point_weights)
         # Before the point was offered, the objective was that of an earlier point, which may be far larger.
         if expected() > enough:
             return False
