@@ -89,16 +89,15 @@ _positive_integer, _positive_real = partial(check_integer, minimum=1), partial(c
 
 #: Checks of the parameters that systems have in common, by name.
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("batch_size", "n_epochs", "n_neurons", "passes", "patience", "start_epochs"), _positive_integer),
-    **dict.fromkeys(("adam_learning_rate", "clip", "drop", "learning_rate"), _positive_real),
-    **dict.fromkeys(("start_scale", "weight_decay"), check_real),
+    **dict.fromkeys(("batch_size", "n_epochs", "n_neurons", "patience", "start_epochs"), _positive_integer),
+    **dict.fromkeys(("clip", "learning_rate"), _positive_real),
     "dtype": lambda name, value: check_choice(name, value, ("float32", "float64")),
     "momentum": _below_one,
     "verbose": lambda name, value: check_verbose(value),
 }
 
 #: Parameters that may be None.
-_OPTIONAL = ("clip", "patience", "start_scale")
+_OPTIONAL = ("clip", "patience")
 
 
 def checked(estimator: Any, *names: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from benchmarks.papers.fan.networks import (
     transfer_weights,
 )
 from benchmarks.papers.fan.rules import ReLinear, check_rates, check_shrinkage, parameter_groups, quadratic_parameters
-from qsdp._utils.validation import FloatArray, check_choice, check_integer
+from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real
 from qsdp.baselines._estimator import accuracy_of, checked, hold_out
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import check_device, evaluate, minibatches, seeded, training_epoch
@@ -44,7 +44,7 @@ def fit_network(
     widths = [X.shape[1], *check_hidden(given.hidden), 1 if targets.ndim == 1 else targets.shape[1]]
     families = check_families(given.family, len(widths) - 1)
     start = check_choice("start", given.start, ["relinear", "random"])
-    scale = checked(given, "start_scale")["start_scale"]
+    scale = None if given.start_scale is None else check_real("start_scale", given.start_scale)
     if "square_act" in families:
         _check_square(start, plan.variant, given.transfer)
     kind = getattr(torch, checked(given, "dtype")["dtype"])
@@ -92,7 +92,10 @@ def plan_of(given: Any) -> Plan:
     """Return the checked settings of a training run from an estimator's parameters."""
     amounts = {name: getattr(given, name) for name in ("alpha_g", "alpha_b", "beta_g", "beta_b")}
     variant, _ = check_shrinkage(given.variant, **amounts)
-    numbers = checked(given, "n_epochs", "momentum", "weight_decay", "drop")
+    numbers = checked(given, "n_epochs", "momentum") | {
+        "weight_decay": check_real("weight_decay", given.weight_decay),
+        "drop": check_real("drop", given.drop, strict=True),
+    }
     milestones = given.milestones
     if isinstance(milestones, (str, Integral)) or not isinstance(milestones, Iterable):
         raise InvalidTypeError(f"milestones must be a sequence of integers >= 1; got {milestones!r}")

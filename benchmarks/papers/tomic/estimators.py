@@ -237,7 +237,7 @@ class BPLSRegressor(BPLSBase, BaselineRegressor):
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         settings = self._settings(linear_ridge=0.0)
-        passes = checked(self, "passes")["passes"]
+        passes = check_integer("passes", self.passes, minimum=1)
         Y = targets if targets.ndim == 2 else targets[:, None]
         network = self._start(settings, X, Y.shape[1], rng)
         training = Regression(

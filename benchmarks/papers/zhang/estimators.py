@@ -146,7 +146,8 @@ class _RLSNetwork(Baseline, RLSParameters):
         """Check the parameters, and return the trainer of a random network."""
         widths = check_hidden(self.hidden)
         get_differentiable("activation", self.activation, {})
-        given = checked(self, "hybrid", "clip", "adam_learning_rate", "n_epochs", "batch_size", "dtype", "verbose")
+        given = checked(self, "hybrid", "clip", "n_epochs", "batch_size", "dtype", "verbose")
+        adam_rate = check_real("adam_learning_rate", self.adam_learning_rate, strict=True)
         output = self._output_function()
         if isinstance(output, Softmax) and n_outputs < 2:
             raise InvalidInputError("output_activation 'softmax' needs at least two outputs; it is constant for one")
@@ -171,7 +172,7 @@ class _RLSNetwork(Baseline, RLSParameters):
             RLSSettings.of(self),
             self._rates(len(widths)),
             clip=given["clip"],
-            adam_learning_rate=given["adam_learning_rate"] if self.hybrid else None,
+            adam_learning_rate=adam_rate if self.hybrid else None,
         )
 
     def _rates(self, n_hidden: int) -> list[float]:
