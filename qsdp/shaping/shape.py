@@ -107,15 +107,8 @@ def shape_covariance(
                 shape_matrix(Z, V, float(rho), levels=problem.levels, activation=problem.activation, method=method)
             )
     if layout is not None:
-        return BlockCovariances(parts, layout, problem.output_shape, _real_weights(relaxation))
+        return BlockCovariances(parts, layout, problem.output_shape, relaxation.weights)
     return squeezed(parts, problem.output_shape)
-
-
-def _real_weights(relaxation: Relaxation) -> FloatArray:
-    """Return the real weights (p, C) of a relaxation, of which solvers leave hardly any at zero: tiny ones are."""
-    priced = np.abs(relaxation.priced_weights)
-    size = max(priced.max(initial=0.0), 2.0 * relaxation.rho_stack.max(initial=0.0))
-    return np.where(SMALL**2 * size < priced.T, relaxation.weights, 0.0)
 
 
 def _shape_block(
