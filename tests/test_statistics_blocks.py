@@ -16,6 +16,7 @@ from scipy.linalg.lapack import dtfttr
 from torch_devices import DEVICE, needs_torch
 
 import qsdp
+import qsdp_check
 from qsdp import Blocks, SufficientStatistics, TrainingProblem
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
@@ -358,3 +359,17 @@ def test_too_little_memory_is_refused() -> None:
     blocks, y = integer_data(np.uint8, 255)
     with pytest.raises(InvalidInputError, match="max_memory must be at least 5040 for 18 packed entries"):
         SufficientStatistics(max_memory=5000).partial_fit(blocks, y)
+
+
+@pytest.mark.parametrize("size", [1e-158, 1e-161, 1e-165, 1e-310])
+def test_files_of_columns_whose_squares_underflow_are_accepted(
+    size: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    rows, y = rng.standard_normal((9, 6)), rng.standard_normal(9)
+    rows[:, 1] *= size
+    statistics = qsdp.SufficientStatistics().partial_fit(qsdp.Blocks(rows, [3]), y)
+    problem = qsdp.TrainingProblem.from_statistics(statistics, beta=0.5)
+    network = qsdp.BilinearNetwork([[1, 1, -1]], [[1, -1, 1]], [0.1], [0], sizes=[3])
+    qsdp.certify(network, problem).save(tmp_path / "c")
+    assert qsdp_check.main([str(tmp_path / "c")]) == 0, capsys.readouterr().out

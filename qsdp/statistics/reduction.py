@@ -53,7 +53,13 @@ def reduced_blocks(layout: Layout, sums: PackedSums, n_samples: int) -> Quadrati
     # All entries and targets may be zero.
     W = pivoted.W if len(pivoted.W) else np.zeros((1, len(sizes)))
     rows, target = read_only(np.ascontiguousarray(W[:, :p])), W[:, p:]
-    rounding = _rounding(sums, pivoted, sizes, sizes[:p], sizes[p:], target)
+    # Squares of small numbers underflow, and their sums then have few digits; larger sizes are valid, too.
+    largest = np.abs(rows).max(axis=0)
+    norms = np.linalg.norm(rows / np.where(largest > 0.0, largest, 1.0), axis=0) * largest
+    form_sizes = np.maximum(
+        sizes[:p], np.where(norms > 0.0, norms + 4.0 * np.finfo(np.float64).smallest_subnormal, 0.0)
+    )
+    rounding = _rounding(sums, pivoted, sizes, form_sizes, sizes[p:], target)
     return QuadraticModel(FormMap.in_blocks(layout, rows, n_samples, rounding), target)
 
 
