@@ -1,4 +1,4 @@
-"""The experiments of this folder, from the root: `python -m benchmarks list | run | show NAME | page`.
+"""The experiments of this folder, from the root: `python -m benchmarks list | run NAME | page`.
 
 Each is a file in the folder of its topic in `benchmarks/experiments/`, with its measurements in
 `benchmarks/results/NAME.json`, or in the folder of a paper, `benchmarks/papers/AUTHOR/`, which has `experiments/` and
@@ -195,14 +195,6 @@ def run(
             raise typer.Exit(130)
     if failed:
         raise typer.Exit(1)
-
-
-@app.command()
-def show(experiments: Names, out: Out = None) -> None:
-    """Print tables and claims of the records and draw the figure, without measuring."""
-    for experiment, results, path in stored(out, experiments):
-        print_report(experiment, results, console)
-        draw(experiment, results, path)
 
 
 @app.command()

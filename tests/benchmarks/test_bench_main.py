@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: list, run, show and page, with small experiments in a folder of their own."""
+"""`python -m benchmarks`: list, run and page, with small experiments in a folder of their own."""
 
 from __future__ import annotations
 
@@ -136,7 +136,9 @@ def test_stale_records_are_listed_and_measured_again(write: Callable[..., None],
     stored["records"][0]["measured"]["root"] = 7.0
     path.write_text(json.dumps(stored))
     assert "[3 of 3 stale]" in call("list")[1]
-    assert "3 of 3 cases. 3 records were measured with other versions of the methods." in call("show", "heron")[1]
+    call("page")
+    text = (tmp_path / "benchmarks" / "results" / "heron.md").read_text()
+    assert "3 of 3 cases. 3 records were measured with other versions of the methods." in text
     call("run", "heron", "--only", "n=4")
     assert "[2 of 3 stale]" in call("list")[1]
     assert {r["case"]["n"]: r["measured"]["root"] for r in json.loads(path.read_text())["records"]}[4] == 2.0
@@ -220,21 +222,18 @@ def test_a_quick_run_prints_no_lines_of_what_it_does_not_measure(write: Callable
     assert "2.0" in output
     assert "claims that need the full cases: 1" in output
     assert "not measured" not in output
-    assert "not measured" in call("show", "heron")[1]
+    call("page")
+    assert "**not measured** (1 of 1)" in (tmp_path / "benchmarks" / "results" / "heron.md").read_text()
 
 
-def test_list_show_and_page_of_what_is_measured_in_part_or_not_at_all(
-    write: Callable[..., None], tmp_path: Path
-) -> None:
+def test_list_and_page_of_what_is_measured_in_part_or_not_at_all(write: Callable[..., None], tmp_path: Path) -> None:
     write("begun")
     write("none")
-    call("run", "begun", "--limit", 2)
+    ran = call("run", "begun", "--limit", 2)[1]
+    assert "supported (2 of 3 cases so far) Fan et al., Table 1: roots are exact 2 roots" in ran
     listed = call("list")[1]
     assert "begun 2 of 3 Roots of begun" in listed
     assert "none 0 of 3 Roots of none" in listed
-    shown = call("show", "all")[1]
-    assert "supported (2 of 3 cases so far) Fan et al., Table 1: roots are exact 2 roots" in shown
-    assert "not measured Fan et al., Table 1: roots are exact 0 roots (none of its cases has a record)" in shown
     code, output = call("page")
     assert code == 0
     assert "RESULTS.md: 2 experiments" in output
@@ -298,10 +297,10 @@ def test_records_of_another_version_are_not_reported(write: Callable[..., None],
     call("run", "heron")
     write(version=2)
     assert "heron 0 of 3 Roots of heron (3 of another version)" in call("list")[1]
-    assert "not measured Fan et al." in call("show", "heron")[1]
     call("page")
     text = (tmp_path / "benchmarks" / "results" / "heron.md").read_text()
     assert "Not measured yet: none of 3 cases. 3 records of another version are ignored." in text
+    assert "- **not measured** (1 of 1): roots are exact" in text
     assert not (tmp_path / "benchmarks" / "results" / "heron.png").exists()
     assert "heron.png" not in text
     assert measured(tmp_path / "benchmarks" / "results" / "heron.json") == [4, 9, 16]
