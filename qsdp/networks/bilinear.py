@@ -454,10 +454,13 @@ def _on_blocks(
         U = V = np.zeros((0, layout.side), dtype=np.int8)
     else:
         U, V = check_matrix("U", U, unread_dtypes=["i1"]), check_matrix("V", V, unread_dtypes=["i1"])
+    if not layout.n_blocks and len(U):
+        raise InvalidInputError(f"U and V must be empty, since no block has neurons; got shape {U.shape}")
     if U.shape[1] != layout.side or V.shape != U.shape:
         raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
     m, R = len(U), layout.n_blocks
-    wanted = f"block must have {m} numbers from 0 to {R - 1}, one for each neuron"
+    uncounted = " (blocks of kind 'weights' are not counted)" if layout.weights else ""
+    wanted = f"block must have {m} numbers from 0 to {R - 1}, one for each neuron{uncounted}"
     if block is None and R > 1 and m:
         raise InvalidInputError(f"{wanted}; got None")
     numbers = check_numbers("block", np.zeros(m) if block is None else block, "(m,)")

@@ -206,6 +206,17 @@ def test_weights_without_their_blocks_are_refused() -> None:
         qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], weights=[1.0])
 
 
+def test_blocks_of_weights_have_no_neurons() -> None:
+    with pytest.raises(InvalidInputError, match=r"from 0 to 0, one for each neuron \(blocks of kind 'weights' are not"):
+        qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [1], [3, 2], ["weights", "quadratic"])
+    with pytest.raises(
+        InvalidInputError, match=r"U and V must be empty, since no block has neurons; got shape \(1, 2\)"
+    ):
+        qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [0], [3], ["weights"])
+    with pytest.raises(InvalidInputError, match=r"U must have shape|U must be|got shape"):
+        qsdp.BilinearNetwork(np.zeros((0, 2)), np.zeros((0, 2)), [], [], [2], ["quadratic"])
+
+
 def test_other_forms_are_refused() -> None:
     network = network_of(1)
     for convert in (network.to_polynomial, network.to_quadratic_form, lambda: network.quadratic_form):
