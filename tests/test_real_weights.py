@@ -197,3 +197,12 @@ def test_the_printed_program_has_weights(layout: list[tuple[str, int]]) -> None:
     relaxation = program.relaxation()
     assert relaxation.objective == pytest.approx(value, rel=1e-6)
     assert relaxation.lower_bound == pytest.approx(value, rel=1e-4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_the_automatic_beta_is_that_of_linear_blocks_of_side_one(layout: list[tuple[str, int]]) -> None:
+    problem = random_problem(layout, "squared", n_outputs=2)
+    same = with_linear_blocks(problem)
+    options: dict[str, Any] = {"n_neurons": 2, "random_state": 0}
+    betas = [qsdp.solve_and_sample(data, problem.y, **options).problem.beta for data in (problem.X, same.X)]
+    assert betas[0] == pytest.approx(betas[1], rel=1e-5)

@@ -140,9 +140,9 @@ def _resolution(fit: RidgeFit, n_rows: int) -> float:
 
 
 def _sizes(problem: TrainingProblem, left_out: LeftOut, targets: FloatArray) -> FloatArray:
-    r"""Return :math:`\tau(\sum_i w_i y_i \mathcal{X}_i)` of each output, of the block where it is largest."""
+    r"""Return the largest :math:`\tau(\sum_i w_i y_i \mathcal{X}_i)` of each output, over blocks and real weights."""
     data = problem.map.take(left_out.samples)
-    matrices = data.adjoints(left_out.row_weights[:, None] * targets)
+    matrices, real = data.pull(left_out.row_weights[:, None] * targets)
     bounds = [float(uninterrupted(grothendieck_bound(M, tol=ROUGH))) for M in matrices]
-    sizes: FloatArray = np.reshape(bounds, (-1, data.n_blocks)).max(axis=1)
+    sizes: FloatArray = np.column_stack([np.reshape(bounds, (len(real), -1)), np.abs(real)]).max(axis=1)
     return sizes
