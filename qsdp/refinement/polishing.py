@@ -405,7 +405,7 @@ def perturbed(network: Any, problem: TrainingProblem, rng: np.random.Generator) 
         # Weights beyond the sides of blocks stay zero.
         steps = np.where(np.abs(weights + steps) > largest, 0, steps)
         moved = rng.random(weights.shape) < fraction
-        if not np.any(moved):
+        if moved.size and not np.any(moved):
             moved.flat[rng.integers(moved.size)] = True
         sides.append((weights + np.where(moved, steps, 0)).astype(np.int8))
     return network.with_neurons(sides[0], sides[1], network.alpha)

@@ -96,8 +96,13 @@ def test_weights_alone_need_no_neurons() -> None:
     refitted = qsdp.refit(network, problem)
     assert refitted.n_neurons == 0
     assert problem.objective(refitted) == pytest.approx(optimum(problem), rel=1e-8)
-    polished = qsdp.polish(network, problem, random_state=0)
+    polished = qsdp.polish(network, problem, restarts=2, random_state=0)
     assert problem.objective(polished) == pytest.approx(optimum(problem), rel=1e-8)
+    shared = qsdp.refit(network, problem, second_layer="shared")
+    assert problem.objective(shared) == pytest.approx(optimum(problem), rel=1e-7)
+    rounded = qsdp.refit(network, problem, alpha_bits=8)
+    assert rounded.n_neurons == 0
+    assert qsdp.certify(rounded, problem).lower_bound <= optimum(problem) * (1.0 + 1e-9)
 
 
 def test_another_loss_refits_weights_too() -> None:
