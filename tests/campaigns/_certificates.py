@@ -86,6 +86,12 @@ def truth(f: Arrays) -> tuple[float, float, float]:
 def _truth_of_blocks(f: Arrays) -> tuple[float, float, float]:
     kinds, constant = np.where(f["linear"], "linear", "quadratic").tolist(), 0.0
     sizes, omega = f["sizes"].tolist(), f["omega"].tolist()
+    start, weights = 0, f.get("weights")
+    for position, count in f["weight_blocks"].tolist() if weights is not None else []:
+        sizes.insert(position, count)
+        kinds.insert(position, "weights")
+        omega.insert(position, f["weight_omega"][start : start + count])
+        start += count
     if "X" in f:
         blocks = qsdp.Blocks(f["X"], sizes, kinds, omega)
         problem = qsdp.TrainingProblem(
@@ -94,7 +100,7 @@ def _truth_of_blocks(f: Arrays) -> tuple[float, float, float]:
     else:
         rows, y, constant = _samples_of_sums(f)
         problem = qsdp.TrainingProblem(qsdp.Blocks(rows, sizes, kinds, omega), y, beta=float(f["beta"]))
-    network = qsdp.BilinearNetwork(f["U"], f["V"], f["alpha"], f["block"], sizes, kinds)
+    network = qsdp.BilinearNetwork(f["U"], f["V"], f["alpha"], f["block"], sizes, kinds, weights=weights)
     value, error, rounding = network_value(problem, network)
     return value + constant, rounding, min(value + error, optimum_of_blocks(problem)[0]) + constant
 
@@ -148,14 +154,19 @@ def _looser(certificate: qsdp.Certificate) -> qsdp.Certificate:
     return replace(certificate, objective=proof.problem.objective(network), proof=replace(proof, network=network))
 
 
-def simple_blocks(loss: str, outputs: int) -> qsdp.TrainingProblem:
-    """Return a problem on three blocks of both kinds, with whole numbers as data."""
+def simple_blocks(loss: str, outputs: int, *, real: bool = False) -> qsdp.TrainingProblem:
+    """Return a problem on three blocks of both kinds, with whole numbers as data, and `real` weights if asked for."""
     rng = np.random.default_rng(outputs)
-    rows, y = rng.integers(-9, 10, (16, 6 + 2 + 3)).astype(np.int8), rng.standard_normal((16, outputs or 1))
+    columns = 6 + 2 + 3 + (2 + 1) * real
+    rows, y = rng.integers(-9, 10, (16, columns)).astype(np.int8), rng.standard_normal((16, outputs or 1))
     y = y if outputs else y[:, 0]
     if loss != "squared":
         y = np.where(y > 0, 1.0, -1.0) if loss == "hinge" else np.arange(16) % 3.0
-    blocks = qsdp.Blocks(rows, [3, 2, 2], ["quadratic", "linear", "quadratic"], omega=[1.0, 0.5, 2.0])
+    sizes, kinds, omega = [3, 2, 2], ["quadratic", "linear", "quadratic"], [1.0, 0.5, 2.0]
+    if real:
+        sizes, kinds = [3, 2, 2, 2, 1], [kinds[0], "weights", *kinds[1:], "weights"]
+        omega = [1.0, [0.3, 2.0], 0.5, 2.0, 0.7]  # type: ignore[list-item]
+    blocks = qsdp.Blocks(rows, sizes, kinds, omega)
     problem = qsdp.TrainingProblem(blocks, y, beta=1.0, loss=loss)
     return problem.with_beta(0.2 * float(np.max(qsdp.beta_max(problem))))
 
@@ -204,6 +215,10 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
         problem = simple_blocks(loss, outputs)
         data = {"X": problem.X.rows, "y": problem.y} if kind == "sums" else None
         yield f"blocks, {kind}", _certified(problem), data
+    for kind, loss, outputs in (("rows", "squared", 2), ("hinge", "hinge", 0), ("sums", "squared", 2)):
+        problem = simple_blocks(loss, outputs, real=True)
+        data = {"X": problem.X.rows, "y": problem.y} if kind == "sums" else None
+        yield f"real weights, {kind}", _certified(problem), data
     problem = simple("squared")
     yield "digest of data", qsdp.column_generation(problem).certificate, {"X": problem.X, "y": problem.y}
     for loss in ("logistic", "hinge"):

@@ -155,9 +155,20 @@ class Statement:
             self.rows = _table(f["forms" if "forms" in f else "X"])
             P = len(self.rows[0])
         self.blocks: list[Block] = []
+        #: Packed entries that have real weights, the price of each, and their weights for all outputs.
+        self.size, self.columns = 0, []
+        self.prices: list[Fraction] = _exactly(f["weight_omega"]) if "weight_omega" in f else []
+        self.real = _table(f["weights"]) if self.prices else []
         if "sizes" in f:
-            for N, linear, omega in zip(f["sizes"].tolist(), f["linear"].tolist(), f["omega"].tolist(), strict=True):
-                self._add(N, linear, [1] * N, N * Fraction(omega))
+            listed = list(zip(f["sizes"].tolist(), f["linear"].tolist(), f["omega"].tolist(), strict=True))
+            for position, count in f["weight_blocks"].tolist() if self.prices else []:
+                listed.insert(position, (count, None, None))
+            for N, linear, omega in listed:
+                if linear is None:
+                    self.columns += range(self.size, self.size + N)
+                    self.size += N
+                else:
+                    self._add(N, linear, [1] * N, N * Fraction(omega))
         else:
             if "forms" not in f:
                 side = P + lift
@@ -182,16 +193,18 @@ class Statement:
 
     def _add(self, N: int, linear: bool, scales: list[int], price: Fraction) -> None:
         pairs = [(i, j) for i in range(N) for j in ((i,) if linear else range(i, N))]
-        start = self.blocks[-1].start + len(self.blocks[-1].pairs) if self.blocks else 0
-        self.blocks.append(Block(start, pairs, linear, scales, price))
+        self.blocks.append(Block(self.size, pairs, linear, scales, price))
+        self.size += len(pairs)
 
     # -- the network --------------------------------------------------------------------------------------------------
 
     @cached_property
     def effects(self) -> list[list[Fraction]]:
         """Vectors, of each output, whose products with packed rows are the predictions."""
-        size = self.blocks[-1].start + len(self.blocks[-1].pairs)
-        effects = [[Fraction(0)] * size for _ in range(self.outputs)]
+        effects = [[Fraction(0)] * self.size for _ in range(self.outputs)]
+        for p, weights in zip(self.columns, self.real, strict=True):
+            for k, weight in enumerate(weights):
+                effects[k][p] += weight
         U, V, members = self.f["U"].tolist(), self.f["V"].tolist(), self.members
         for u, v, alpha, r in zip(U, V, self.alpha, members, strict=True):
             for p, (i, j) in enumerate(self.blocks[r].pairs, self.blocks[r].start):
@@ -213,9 +226,10 @@ class Statement:
 
     @cached_property
     def magnitudes(self) -> Fraction:
-        """The sum of |alpha|; with blocks, of omega_r N_r |alpha|."""
+        """The sum of |alpha|; with blocks, of omega_r N_r |alpha|, and of omega_k |w_k| of real weights."""
         prices = [self.blocks[r].price if "sizes" in self.f else 1 for r in self.members]
-        return sum((price * sum(map(abs, alpha)) for price, alpha in zip(prices, self.alpha, strict=True)), Fraction(0))
+        prices, weights = [*prices, *self.prices], [*self.alpha, *self.real]
+        return sum((price * sum(map(abs, row)) for price, row in zip(prices, weights, strict=True)), Fraction(0))
 
     @property
     def penalty(self) -> Fraction:
@@ -319,7 +333,7 @@ class Statement:
 
     @cached_property
     def value(self) -> Fraction:
-        """The largest |u' M(nu) v| of all neurons; with blocks, divided by omega_r N_r."""
+        """The largest |u' M(nu) v| of all neurons; with blocks, divided by omega_r N_r, or |m_k| / omega_k."""
         if "gram" in self.f:
             sums = [[2 * g for g in residual] for residual in self.residuals]
         else:
@@ -330,6 +344,9 @@ class Statement:
         for entries, block in itertools.product(sums, self.blocks):
             value = _largest(entries[block.start : block.start + len(block.pairs)], block)
             largest = max(largest, value / block.price if "sizes" in self.f else value)
+        for entries in sums:
+            priced = zip(self.columns, self.prices, strict=True)
+            largest = max([largest, *(abs(entries[p]) / price for p, price in priced)])
         return largest
 
     def dual_value(self, s: Fraction) -> Fraction | float:

@@ -110,6 +110,10 @@ def _described(statement: Statement) -> list[Line]:
         blocks = zip(f["linear"].tolist(), f["sizes"].tolist(), f["omega"].tolist(), strict=True)
         for (_, N, omega), group in itertools.groupby(blocks):
             lines.append(("blocks", _same(len(list(group)), N, omega)))
+        if "weights" in f:
+            prices = f["weight_omega"]
+            ends = [prices.min()] + [prices.max()] * bool(prices.min() < prices.max())
+            lines.append(("weights", _same(len(prices), *(float(price) for price in ends))))
     if "patches" in f:
         lines.append(("patches", _same(*f["patches"])))
     lines.append(("data", [] if "X" in f else [_rounded(float(f["rounding"]), 2)]))

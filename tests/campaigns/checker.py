@@ -324,6 +324,8 @@ def _blocks(arrays: Arrays, rng: Random) -> Arrays:
     """Claim the same of other blocks: exchanged, of another kind, side or price, entries that count once."""
     if "sizes" not in arrays:
         return _several(arrays, rng)
+    if "weight_blocks" in arrays and rng.random() < 0.7:
+        return _real_weights(arrays, rng)
     way, R = int(rng.integers(7)), len(arrays["sizes"])
     order = rng.permutation(R)
     if way == 0:
@@ -337,7 +339,7 @@ def _blocks(arrays: Arrays, rng: Random) -> Arrays:
         return arrays | {"linear": arrays["linear"] ^ (rng.random(R) < 0.5)}
     if way == 4:
         return arrays | {"sizes": np.array([6, 2, 2]), "linear": np.array([True, True, False])}
-    if way == 5 and "X" in arrays:
+    if way == 5 and "X" in arrays and "weight_blocks" not in arrays:
         counts = [2.0 if not flat and i != j else 1.0 for N, flat in zip(arrays["sizes"], arrays["linear"], strict=True)
                   for i in range(N) for j in (range(i, N) if not flat else (i,))]  # fmt: skip
         return arrays | {"X": arrays["X"] / np.array(counts)}
@@ -345,6 +347,24 @@ def _blocks(arrays: Arrays, rng: Random) -> Arrays:
         name = str(rng.choice(["gram", "products", "squares"]))
         return arrays | {name: arrays[name] * (1 + 10.0 ** rng.uniform(-12, -1) * rng.standard_normal())}
     return arrays | {name: np.repeat(arrays[name], 2, axis=0) for name in ("order", "leaves", "lengths", "shifted")}
+
+
+def _real_weights(arrays: Arrays, rng: Random) -> Arrays:
+    """Claim the same of other real weights: prices, positions, numbers of columns, or none at all."""
+    way, prices, pairs = int(rng.integers(6)), arrays["weight_omega"], arrays["weight_blocks"]
+    some = rng.random(len(prices)) < 0.5
+    if way == 0:
+        return arrays | {"weight_omega": prices * np.where(some, 10.0 ** rng.uniform(-1, 1, len(prices)), 1.0)}
+    if way == 1:
+        return arrays | {"weight_omega": np.where(some, rng.choice([0.0, -1.0, np.inf, np.nan, 1e300]), prices)}
+    if way == 2:
+        return arrays | {"weight_blocks": pairs + rng.integers(-1, 2, pairs.shape)}
+    if way == 3:
+        return arrays | {"weight_omega": prices[rng.permutation(len(prices))[: int(rng.integers(len(prices) + 1))]]}
+    if way == 4:
+        return arrays | {"weights": arrays["weights"] * 10.0 ** rng.uniform(-1, 1)}
+    gone = {"weight_omega", "weight_blocks", "weights"} if rng.random() < 0.5 else {"weights"}
+    return {name: array for name, array in arrays.items() if name not in gone}
 
 
 def _holes(arrays: Arrays, rng: Random) -> Arrays:
