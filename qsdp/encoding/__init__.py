@@ -9,6 +9,7 @@ from qsdp.encoding.scales import row_scale
 from qsdp.encoding.table_encoding import Encoding
 
 if TYPE_CHECKING:
+    from qsdp.encoding.additive_blocks import AdditiveBlocks
     from qsdp.encoding.patches import Patches
     from qsdp.encoding.table_blocks import TableBlocks
     from qsdp.encoding.transformers import TableEncoder
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 #: Modules of the transformers, which need scikit-learn; encodings do not.
 _TRANSFORMERS = {
+    "AdditiveBlocks": "additive_blocks",
     "Patches": "patches",
     "TableBlocks": "table_blocks",
     "TableEncoder": "transformers",
@@ -23,6 +25,7 @@ _TRANSFORMERS = {
 }
 
 __all__ = [
+    "AdditiveBlocks",
     "Encoding",
     "EncodingRule",
     "Expression",
