@@ -94,7 +94,17 @@ def test_estimators_have_defaults_of_their_own() -> None:
     known = [name for name in TrainingOptions.declared() if name in defaults]
     assert TrainingOptions.declared().keys() - set(known) == {"shaping"}
     differing = {name for name in known if getattr(TrainingOptions, name) != defaults[name]}
-    assert differing == {"n_neurons", "beta", "activation", "refine", "tol", "allocation", "random_state", "verbose"}
+    assert differing == {
+        "n_neurons",
+        "beta",
+        "loss",
+        "activation",
+        "refine",
+        "tol",
+        "allocation",
+        "random_state",
+        "verbose",
+    }
 
 
 @pytest.mark.parametrize("command", ["fit", "demo"])

@@ -49,11 +49,11 @@ def fit(
     class_weight: Annotated[str | None, flags.flag("class_weight", metavar="balanced")] = None,
     neurons: Annotated[int | None, flags.flag("n_neurons")] = None,
     beta: Annotated[str, flags.flag("beta", metavar="NUMBER | SHARE% | auto")] = AUTO,
-    loss: Annotated[str, flags.flag("loss")] = str(TrainingOptions.loss),
+    loss: Annotated[str, flags.flag("loss")] = AUTO,
     levels: Annotated[int, flags.flag("levels")] = TrainingOptions.levels,
     activation: Annotated[
-        str, typer.Option(help=f"{' | '.join([BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
-    ] = "relu_like",
+        str, typer.Option(help=f"{' | '.join([AUTO, BILINEAR, *ACTIVATIONS])} | a,b,c for a t^2 + b t + c.")
+    ] = AUTO,
     refine: flags.Refinement = "polish",
     tol: Annotated[float, flags.flag("tol")] = 1e-3,
     time_limit: Annotated[float | None, flags.flag("time_limit", metavar="SECONDS")] = None,
@@ -79,15 +79,17 @@ def fit(
     --time-limit ends the training with the best network so far. For files that memory does not hold, Python trains on
     batches of rows or on Dask data frames.
     """
-    sigma = flags.parse_activation(activation)
-    parameters = flags.training_options({**locals(), "activation": sigma})
+    sigma = None if activation == AUTO else flags.parse_activation(activation)
+    # The estimators know what "auto" is.
+    checked_loss = str(TrainingOptions.loss) if loss == AUTO else loss
+    parameters = flags.training_options({**locals(), "activation": sigma, "loss": checked_loss})
     if not 0.0 <= test_size < 1.0:
         raise InvalidInputError(f"--test-size must be at least 0 and below 1; got {test_size:g}")
     check_choice("--task", task, TASKS)
     if class_weight is not None:
         check_choice("--class-weight", class_weight, ["balanced"])
     if task == "regression":
-        flags.check_loss_of_numbers(loss, f"target {target!r}")
+        flags.check_loss_of_numbers(checked_loss, f"target {target!r}")
     path = destination(output or Path(f"{file.stem}.qsdp"), force=force, inputs=[file])
     check_choice("--encoding", encoding, flags.ENCODING_NAMES)
     check_integer("--max-categories", max_categories, minimum=2)
@@ -102,13 +104,14 @@ def fit(
     }
     rows = read_rows(file, target, columns)
     if rows.source.kind is not None:
-        flags.check_loss_of_numbers(loss, f"target {target!r}")
+        flags.check_loss_of_numbers(checked_loss, f"target {target!r}")
         if class_weight is not None:
             raise InvalidInputError(f"--class-weight is for classes, but target {target!r} is a number")
-    n_outputs = math.prod(class_shape(len(rows.classes), get_loss(loss))) if rows.classes else 1
+    n_outputs = math.prod(class_shape(len(rows.classes), get_loss(checked_loss))) if rows.classes else 1
     flags.check_enough_neurons(neurons, n_outputs)
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
+    parameters |= {"loss": loss, "activation": AUTO if activation == AUTO else sigma}
     parameters |= {"encoding": encoding, "max_categories": max_categories, "verbose": True}
     model: Any = (
         QuantizedNetworkRegressor(**parameters)

@@ -102,7 +102,7 @@ def _columns(model: Any, outputs: FloatArray) -> dict[str, list[Any]]:
     values = model.target_scaling_.decode(outputs)
     if model.table_.kind is not None:
         return {"prediction": values.tolist()}
-    classes, scores, loss = model.classes_.tolist(), class_scores(values), get_loss(model.loss)
+    classes, scores, loss = model.classes_.tolist(), class_scores(values), get_loss(model._loss)
     names = ["score"] if len(classes) == 2 else [f"score_{label}" for label in classes]
     columns: dict[str, list[Any]] = {"prediction": model.classes_[choose_classes(values)].tolist()}
     columns |= dict(zip(names, scores.reshape(len(scores), -1).T.tolist(), strict=True))

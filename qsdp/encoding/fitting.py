@@ -16,7 +16,18 @@ from qsdp.encoding.binning import STRATEGIES, Distribution
 from qsdp.encoding.expressions import Expression, InputColumn, Symbol
 from qsdp.encoding.table_encoding import Encoding
 
-__all__ = ["AUTO", "BITS", "CUT", "ENCODINGS", "FEW", "MISSING", "MOST_BITS", "EncodingRule", "thresholds_of"]
+__all__ = [
+    "ADDITIVE",
+    "AUTO",
+    "BITS",
+    "CUT",
+    "ENCODINGS",
+    "FEW",
+    "MISSING",
+    "MOST_BITS",
+    "EncodingRule",
+    "thresholds_of",
+]
 
 #: Whether numbers are encoded as themselves and as thresholds.
 ENCODINGS = {"standard": (True, False), "thresholds": (False, True), "both": (True, True)}
@@ -35,8 +46,8 @@ MOST_BITS = 240
 #: Number of texts, or of rows that a column numbers, up to which it may be chance that all are distinct.
 FEW = 20
 
-#: Name of the encoding that is chosen on held-out rows.
-AUTO = "auto"
+#: Names of the encoding that is chosen on held-out rows, and of an additive model with interactions.
+AUTO, ADDITIVE = "auto", "additive"
 
 Column = npt.NDArray[Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import ClassifierMixin
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, RandomState, errors_of, warn
 from qsdp.activations import PolynomialActivation
+from qsdp.choosing.options import AUTO
 from qsdp.encoding.reading_rule import is_wide
 from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
@@ -29,7 +31,7 @@ from qsdp.estimators.classes import (
 from qsdp.estimators.dask_fits import rows_here
 from qsdp.estimators.explanation import Explained
 from qsdp.estimators.offsets import decision_offsets
-from qsdp.estimators.parameters import CONSTRAINTS, OF_CLASSIFIERS
+from qsdp.estimators.parameters import CONSTRAINTS, OF_CLASSIFIERS, is_additive
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Logistic, Loss, get_loss
@@ -60,9 +62,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         a number > 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
         "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
         quadratic ridge regression leaves.
-    loss : str or Loss, default="squared"
+    loss : str or Loss, default="auto"
         "squared" as in the paper, "absolute" or "huber"; "hinge", "squared_hinge", "logistic" and "cross_entropy", of
-        which the last two give probabilities; or a loss object of `qsdp.losses`.
+        which the last two give probabilities; or a loss object of `qsdp.losses`. "auto": with ``encoding="additive"``,
+        "logistic" for two classes and "cross_entropy" for more; otherwise "squared".
     class_weight : None, "balanced" or dict, default=None
         Weights > 0 of the classes, which multiply the weights of their samples. "balanced" gives all classes the same
         total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight 1.
@@ -70,24 +73,27 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         Whether `fit` calibrates probabilities for losses that do not give log odds, such as the squared loss, on
         held-out rows. Otherwise the first `predict_proba` does so, with a warning, if the training data are still
         there. This takes at most a minute, in addition to `time_limit`; the probabilities are the same.
-    activation : None, str, (a, b, c) or PolynomialActivation, default="relu_like"
+    activation : None, str, (a, b, c) or PolynomialActivation, default="auto"
         None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
-        ``network_.to_polynomial()`` converts exactly to a standard one with that activation.
+        ``network_.to_polynomial()`` converts exactly to a standard one with that activation. "auto": "relu_like", and
+        None for networks on blocks.
     levels : int, default=2
         Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Levels are useful for
         activations with a linear or constant part, and for a fixed number of neurons.
-    encoding : {"auto", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
+    encoding : {"auto", "additive", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
         How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
         numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
         "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column (with more than 4000
         rows, possibly the best splits of boosted trees instead), as long as the errors of ridge regressions on
         left-out rows clearly fall. Wide tables, and long ones with many outputs, get fewer thresholds, and no table
         more than 240. Then inputs are dropped without which these errors do not grow. Categories of data frames and
-        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X unchanged.
+        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "additive": real weights on inputs
+        and thresholds, and neurons on the same inputs (`qsdp.encoding.AdditiveBlocks`), with 0, 5 or 20 thresholds per
+        column and beta chosen on held-out rows. "none" or None uses X unchanged.
         A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
         then hold text and missing entries; the output must be numeric and is converted to a dense array. With
         `qsdp.encoding.Patches` or `Windows`, X are images or series, and the network is one on blocks: bilinear, so
-        that `activation` must be None or its default, without a constant column of its own. ``refine="exact"`` then
+        that `activation` must be None or "auto", without a constant column of its own. ``refine="exact"`` then
         proves the optimum without a relaxation if its neurons can be enumerated. `qsdp.encoding.TableBlocks` makes such
         blocks of tables.
     max_categories : int, default=50
@@ -175,10 +181,10 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         n_neurons: int | None = None,
         *,
         beta: float | str = "auto",
-        loss: str | Loss = "squared",
+        loss: str | Loss = "auto",
         class_weight: Any = None,
         probability: bool = False,
-        activation: str | Sequence[float] | PolynomialActivation | None = "relu_like",
+        activation: str | Sequence[float] | PolynomialActivation | None = "auto",
         levels: int = 2,
         encoding: Any = "auto",
         max_categories: int = 50,
@@ -224,6 +230,12 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         """
         return self._fit_to(X, y, sample_weight)
 
+    @property
+    def _loss(self) -> str | Loss:
+        if not is_additive(self.encoding) or not isinstance(self.loss, str) or self.loss != AUTO:
+            return super()._loss
+        return "logistic" if len(getattr(self, "classes_", ())) == 2 else "cross_entropy"
+
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
         options = self._options()
         X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)
@@ -233,7 +245,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         with errors_of("y"):
             check_class_targets(samples.y)
         self._learn_classes(samples.counting)
-        self._fit(samples, options, **of_collections, **routed)
+        self._fit(samples, replace(options, loss=self._loss), **of_collections, **routed)
         return self
 
     @property
@@ -266,7 +278,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         weights = samples.weights
         if self._class_factors is not None:
             weights = self._class_factors[codes] * (1.0 if weights is None else weights)
-        return encode_classes(codes, len(self.classes_), get_loss(self.loss)), weights
+        return encode_classes(codes, len(self.classes_), get_loss(self._loss)), weights
 
     def _class_means(self) -> Any:
         return None if len(self.classes_) == 2 else self.target_scaling_.offset
@@ -284,12 +296,12 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
                 _ = self.calibration_.lines
 
     def _calibration(self, problem: TrainingProblem) -> Calibration | None:
-        if get_loss(self.loss).probabilistic:
+        if get_loss(self._loss).probabilistic:
             return None
         return Calibration(problem, self.target_scaling_, one_each=len(self.classes_) > 2)
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
-        return TargetScaling.of(target, weights, centre=centres(get_loss(self.loss)), scale=False)
+        return TargetScaling.of(target, weights, centre=centres(get_loss(self._loss)), scale=False)
 
     def decision_function(self, X: Any) -> Any:
         """Return scores of shape (n,) for two classes, positive for ``classes_[1]``, or (n, C) for more."""
@@ -345,7 +357,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         return logarithms
 
     def _logits(self, X: Any) -> FloatArray:
-        outputs, loss = self._output(X), get_loss(self.loss)
+        outputs, loss = self._output(X), get_loss(self._loss)
         if self.calibration_ is not None:
             self._warn_of_calibration()
             outputs, loss = self.calibration_.log_odds(outputs), Logistic()
@@ -354,7 +366,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
     def _warn_of_calibration(self) -> None:
         if not self.probability and self.calibration_ is not None and not self.calibration_.is_fitted:
             warn(
-                f"calibrating probabilities of loss={get_loss(self.loss).name!r} on held-out rows, once; "
+                f"calibrating probabilities of loss={get_loss(self._loss).name!r} on held-out rows, once; "
                 "probability=True does it in fit"
             )
 

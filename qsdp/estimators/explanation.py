@@ -11,12 +11,15 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from qsdp._utils.summary import Summary
 from qsdp._utils.validation import FloatArray
+from qsdp.encoding.additive_blocks import AdditiveBlocks
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.encoding.table_blocks import TableBlocks
 from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.effects import Effects
+from qsdp.estimators.input_encoding import makes_blocks
 from qsdp.estimators.quantized_network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import ExportError, InvalidInputError
@@ -41,13 +44,13 @@ class Explained(_QuantizedNetwork):
         if (known := vars(self).get("_importances")) is not None:
             importances: FloatArray = known
             return importances
-        if self.network_.blocks is not None:
+        if self.network_.blocks is not None and not isinstance(self.encoder_, AdditiveBlocks):
             raise AttributeError(
                 "feature_importances_ requires a network on columns; for one on blocks of a table, "
                 "use effects(X).importances"
             )
         form = self._form()
-        if any(one.position == _MIXED for one in _describe(self.encoder_, self._names(None), form.n_inputs)):
+        if any(one.position == _MIXED for one in _describe(self._columns_encoder, self._names(None), form.n_inputs)):
             raise AttributeError(
                 "feature_importances_ requires an encoding whose inputs are known to be made of one column each; use "
                 f"effects().importances, those of the outputs of {type(self.encoder_).__name__}"
@@ -114,10 +117,21 @@ class Explained(_QuantizedNetwork):
         texts = [_factor(one.name, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
         return form.to_expression(texts, digits=digits, threshold=threshold)
 
+    def _summary(self) -> Summary | None:
+        summary = super()._summary()
+        if summary is None or not isinstance(self.encoder_, AdditiveBlocks):
+            return summary
+        S, s, _ = self._form(self.target_scaling_).parts
+        upper = np.triu_indices(S.shape[-1])
+        if np.count_nonzero(S[:, upper[0], upper[1]]) + np.count_nonzero(s) > _MOST_TERMS:
+            return summary
+        formulas = np.atleast_1d(np.asarray(self.to_expression(), dtype=object)).tolist()
+        return Summary(summary.title, [*summary.rows, *(("formula", formula) for formula in formulas)])
+
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
         if self.network_.blocks is not None:
-            if not isinstance(self.encoder_, TableBlocks):
+            if not isinstance(self.encoder_, (AdditiveBlocks, TableBlocks)):
                 raise InvalidInputError(
                     "a network on blocks of images or series has no effects of columns and no formula in them: "
                     "qsdp.plotting.FiltersDisplay shows its neurons"
@@ -141,11 +155,13 @@ class Explained(_QuantizedNetwork):
         groups = [one.position for one in inputs]
         if _MIXED in groups:
             columns, groups = [one.name for one in inputs], list(range(len(inputs)))
-        if X is None and self._columns_encoder is not self.encoder_:
+        if X is None and isinstance(self.encoder_, TableBlocks):
             raise InvalidInputError("effects of a network on blocks of a table need X, such as the rows given to fit")
         if X is None:
             problem = self.result_.rows
-            data, sample_weight = problem.X[:, : form.n_inputs], problem.sample_weight
+            additive = isinstance(self.encoder_, AdditiveBlocks)
+            data = self.encoder_.inputs_of(problem.X) if additive else problem.X[:, : form.n_inputs]
+            sample_weight = problem.sample_weight
         else:
             data = self._rows(X)
         outputs = None
@@ -166,15 +182,8 @@ class Explained(_QuantizedNetwork):
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""
         checked = self._checked(X)
-        rows: FloatArray = (
-            self.encoder_.samples(checked) if isinstance(self.encoder_, TableBlocks) else self._encoded(checked)
-        )
+        rows: FloatArray = self.encoder_.samples(checked) if makes_blocks(self.encoder_) else self._encoded(checked)
         return rows
-
-    @property
-    def _columns_encoder(self) -> Any:
-        """Encoder whose outputs are the inputs of `_form`."""
-        return self.encoder_.inputs_ if isinstance(self.encoder_, TableBlocks) else self.encoder_
 
     def _names(self, names: Sequence[str] | None) -> list[str]:
         known = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
@@ -183,6 +192,9 @@ class Explained(_QuantizedNetwork):
             raise InvalidInputError(f"names must be {self.n_features_in_}, one for each column; got {len(columns)}")
         return columns
 
+
+#: Number of terms up to which a summary shows the formula of an additive model.
+_MOST_TERMS = 10
 
 #: Position of an input that is made of several columns, or of unknown ones.
 _MIXED = -1

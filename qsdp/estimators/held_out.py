@@ -14,7 +14,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation.settings import Settings
 from qsdp.relaxation.solve import solve_with
 
-__all__ = ["held_out_predictions"]
+__all__ = ["held_out_folds", "held_out_predictions"]
 
 #: Number of folds. Up to this many distinct samples, all are held out in turn; with more, only the first is.
 _FOLDS, _MANY = 4, 1000
@@ -31,7 +31,7 @@ def held_out_predictions(problem: TrainingProblem) -> Iterator[tuple[TrainingPro
     Beta of a training set is smaller by its share of the weight, since the loss is a sum. If there are too few distinct
     samples for folds, one fold trains and predicts on all samples. After a time limit, only the first fold is started.
     """
-    for k, (training, held_out, share) in enumerate(_folds(problem) or [(problem, problem, 1.0)]):
+    for k, (training, held_out, share) in enumerate(held_out_folds(problem) or [(problem, problem, 1.0)]):
         if k == 0 or not deadline.over():
             yield held_out, _predicted(training.with_beta(share * problem.beta), held_out)
 
@@ -47,7 +47,7 @@ def _predicted(training: TrainingProblem, held_out: TrainingProblem) -> FloatArr
     return np.clip(prediction, training.targets.min(axis=0), training.targets.max(axis=0))
 
 
-def _folds(problem: TrainingProblem) -> list[tuple[TrainingProblem, TrainingProblem, float]]:
+def held_out_folds(problem: TrainingProblem) -> list[tuple[TrainingProblem, TrainingProblem, float]]:
     """Return training set, held-out samples and share of the weight that trains; none if distinct samples are few."""
     rows = DistinctRows.from_rows(problem.X)
     n = rows.count

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_y
 
 from qsdp._utils.validation import FloatArray, check_choice, check_matrix, errors_of
 from qsdp.encoding import EncodingRule, TableEncoder
-from qsdp.encoding.fitting import AUTO
+from qsdp.encoding.fitting import ADDITIVE, AUTO
 from qsdp.encoding.fitting import ENCODINGS as NUMBERS
 from qsdp.encoding.reading_rule import is_missing, is_wide
 from qsdp.encoding.region_moments import BlockEncoder
@@ -37,7 +37,7 @@ __all__ = [
     "uses_transformer",
 ]
 
-ENCODINGS = (AUTO, *NUMBERS, "none")
+ENCODINGS = (AUTO, ADDITIVE, *NUMBERS, "none")
 
 
 def check_encoding(name: str, encoding: Any) -> Any:

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError
 
-from qsdp.activations import PolynomialActivation
-from qsdp.choosing.options import TrainingOptions
+from qsdp.activations import PolynomialActivation, get_activation
+from qsdp.choosing.options import AUTO, TrainingOptions
+from qsdp.encoding.fitting import ADDITIVE
 from qsdp.estimators.classes import check_class_weight
 from qsdp.estimators.input_encoding import check_encoding, makes_blocks
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import Loss
+from qsdp.losses import Loss, get_loss
 from qsdp.training_data import MAX_LEVELS
 
-__all__ = ["CONSTRAINTS", "OF_CLASSIFIERS", "training_options"]
+__all__ = ["CONSTRAINTS", "OF_CLASSIFIERS", "activation_of", "is_additive", "training_options"]
 
 #: Constraints of the parameters of both estimators. Names and beta are checked further by the options of the training,
 #: which suggest the nearest name.
@@ -64,8 +65,33 @@ def training_options(estimator: Any) -> TrainingOptions:
     check_encoding("encoding", estimator.encoding)
     check_class_weight("class_weight", getattr(estimator, "class_weight", None))
     parameters = estimator.get_params(deep=False)
-    if makes_blocks(estimator.encoding) and isinstance(estimator.activation, str):
-        # The default is for rows; networks on blocks are bilinear.
-        default = type(estimator)().activation
-        parameters["activation"] = None if estimator.activation == default else estimator.activation
+    parameters["activation"] = activation_of(estimator)
+    parameters["loss"] = estimator._loss
+    if is_additive(estimator.encoding):
+        _check_additive(estimator)
     return TrainingOptions.from_values(parameters)
+
+
+def activation_of(estimator: Any) -> Any:
+    """Return the parameter `activation`, and for "auto" that of ReLU on rows; networks on blocks are bilinear."""
+    if not isinstance(estimator.activation, str) or estimator.activation != AUTO:
+        return estimator.activation
+    return None if makes_blocks(estimator.encoding) or is_additive(estimator.encoding) else "relu_like"
+
+
+def is_additive(encoding: Any) -> bool:
+    """Whether an `encoding` is "additive"."""
+    return isinstance(encoding, str) and encoding == ADDITIVE
+
+
+def _check_additive(estimator: Any) -> None:
+    """Check that activation and levels are those of networks on blocks, and that the loss has second derivatives."""
+    if get_activation(activation_of(estimator)) is not None:
+        raise InvalidInputError(
+            f'activation must be "auto" or None for encoding="additive"; got {estimator.activation!r:.60}'
+        )
+    if estimator.levels != 2:
+        raise InvalidInputError(f'levels must be 2 for encoding="additive"; got {estimator.levels}')
+    loss = get_loss(estimator._loss)
+    if not loss.has_curvature:
+        raise InvalidInputError(f'loss must have second derivatives for encoding="additive"; got {loss.name!r}')

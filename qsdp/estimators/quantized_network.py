@@ -28,6 +28,7 @@ from qsdp.encoding import TableEncoder
 from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.reading_rule import as_table
 from qsdp.encoding.used_columns import columns_of_training, is_frame
+from qsdp.estimators.additive import fit_additive
 from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.choices import choose_encoder
 from qsdp.estimators.dask_fits import train_on_chunks
@@ -41,13 +42,13 @@ from qsdp.estimators.input_encoding import (
     makes_blocks,
     uses_transformer,
 )
-from qsdp.estimators.parameters import training_options
+from qsdp.estimators.parameters import activation_of, is_additive, training_options
 from qsdp.estimators.saving import save
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
-from qsdp.losses import get_loss
+from qsdp.losses import Loss, get_loss
 from qsdp.networks import BilinearNetwork
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
@@ -76,6 +77,17 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         """Check and return rows of the user's table with their targets and weights; `reset` learns the columns."""
         data = self._checked(X, reset=reset)
         return Rows(data, check_targets(data, y, **self._targets), check_sample_weight(sample_weight, len(data)))
+
+    @property
+    def _loss(self) -> str | Loss:
+        """The loss of the training, the squared one for "auto"."""
+        loss: str | Loss = self.loss
+        return "squared" if isinstance(loss, str) and loss == AUTO else loss
+
+    @property
+    def _columns_encoder(self) -> Any:
+        """Encoder of the columns of a table as numbers, of which an encoder of blocks may make further ones."""
+        return getattr(self.encoder_, "inputs_", self.encoder_)
 
     @property
     def _takes_frames(self) -> bool:
@@ -109,8 +121,20 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         # Threads that share small matrices wait for each other for most of the time.
         small = len(counting.y) <= MANY_ROWS and np.size(counting.X) <= CACHE_FLOATS
         with few_threads(small=small), options.limit(), progress(options.verbose) as stages:
-            began, chosen = time.perf_counter(), isinstance(self.encoding, str) and self.encoding == AUTO
-            if chosen:
+            began, additive = time.perf_counter(), is_additive(self.encoding)
+            chosen = additive or (isinstance(self.encoding, str) and self.encoding == AUTO)
+            if additive and "chunks" in routed:
+                raise InvalidInputError(
+                    'encoding must not be "additive" for a Dask collection, which memory need not hold; use "auto"'
+                )
+            if additive:
+                with stages.stage("encode"):
+                    additive_fit = fit_additive(counting, coded, weights, options, self.max_categories)
+                self.encoder_ = additive_fit.encoder
+                columns: Any = additive_fit.blocks
+                options = replace(options, beta=additive_fit.beta)
+                routed["network"] = additive_fit.network
+            elif chosen:
                 with stages.stage("encode"):
                     self.encoder_, routed["fit"] = self._chosen_encoder(counting, coded, weights, options)
                 columns = encoded(self.encoder_, counting.X, warned=True)
@@ -156,7 +180,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         if "chunks" in routed:
             return train_on_chunks(self._predictor(), routed["chunks"], problem, options)
         last = self.result_.relaxation if self.warm_start and hasattr(self, "result_") else None
-        return run_pipeline(problem, options, start=last, fit=routed.get("fit"))
+        return run_pipeline(problem, options, start=last, fit=routed.get("fit"), network=routed.get("network"))
 
     def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
         """Return the encoder for "auto", without the inputs that do not help on held-out rows, and its regression."""
@@ -179,7 +203,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         """Return the scaling of the targets for training."""
-        return TargetScaling.of_numbers(target, weights, get_loss(self.loss))
+        return TargetScaling.of_numbers(target, weights, get_loss(self._loss))
 
     @property
     def result_(self) -> QSDPResult:
@@ -328,7 +352,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
             inputs,
             target,
             beta=self._trained_beta,
-            loss=self.loss,
+            loss=self._loss,
             # Networks on blocks are bilinear and binary.
             activation=getattr(self.network_, "activation", None),
             levels=getattr(self.network_, "levels", 2),
@@ -345,7 +369,8 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         check_is_fitted(self)
         # Relaxations, whose predictions are scored too, need the blocks themselves.
         if makes_blocks(self.encoder_) and isinstance(self.network_, BilinearNetwork):
-            return self.target_scaling_.decode(self.encoder_.outputs(self.network_, self.encoder_.samples(X)))
+            samples = self.encoder_.samples(self._checked(X))
+            return self.target_scaling_.decode(self.encoder_.outputs(self.network_, samples))
         return self.target_scaling_.decode(self.network_.outputs(self._inputs(self._checked(X)), n_jobs=self.n_jobs))
 
     def _of_collection(self, method: str, X: Any, dtype: npt.DTypeLike, *row_shape: int) -> Any:
@@ -373,8 +398,8 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
             check_kind_of_array(X, frames=self._takes_frames)
         X = as_table(X) if self._takes_frames else X
         if not reset:
-            used = self.encoder_.encoding_.used if isinstance(self.encoder_, TableEncoder) else None
-            X = columns_of_training(X, self, used)
+            encoder = self._columns_encoder
+            X = columns_of_training(X, self, encoder.encoding_.used if isinstance(encoder, TableEncoder) else None)
         # Text, categories and missing entries of data frames are left to the encoder.
         entries = {"skip_check_array": True} if self._takes_frames and is_frame(X) else self._entries(X)
         errors = errors_of("X") if reset else nullcontext()
@@ -392,8 +417,8 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
 
     @property
     def _appends_constant(self) -> bool:
-        activation = get_activation(self.activation)
-        rows = not makes_blocks(self.encoding)
+        activation = get_activation(activation_of(self))
+        rows = not makes_blocks(self.encoding) and not is_additive(self.encoding)
         return rows and self.constant_column and (activation is None or not activation.lifted)
 
     def __sklearn_tags__(self) -> Tags:

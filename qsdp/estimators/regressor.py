@@ -40,26 +40,29 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
         a number > 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
         "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
         quadratic ridge regression leaves.
-    loss : str or Loss, default="squared"
-        "squared" as in the paper, "absolute", "huber", or a loss object of `qsdp.losses`.
-    activation : None, str, (a, b, c) or PolynomialActivation, default="relu_like"
+    loss : str or Loss, default="auto"
+        "squared" as in the paper, "absolute", "huber", or a loss object of `qsdp.losses`. "auto" is "squared".
+    activation : None, str, (a, b, c) or PolynomialActivation, default="auto"
         None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
-        ``network_.to_polynomial()`` converts exactly to a standard one with that activation.
+        ``network_.to_polynomial()`` converts exactly to a standard one with that activation. "auto": "relu_like", and
+        None for networks on blocks.
     levels : int, default=2
         Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Levels are useful for
         activations with a linear or constant part, and for a fixed number of neurons.
-    encoding : {"auto", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
+    encoding : {"auto", "additive", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
         How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
         numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
         "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column (with more than 4000
         rows, possibly the best splits of boosted trees instead), as long as the errors of ridge regressions on
         left-out rows clearly fall. Wide tables, and long ones with many outputs, get fewer thresholds, and no table
         more than 240. Then inputs are dropped without which these errors do not grow. Categories of data frames and
-        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "none" or None uses X unchanged.
+        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "additive": real weights on inputs
+        and thresholds, and neurons on the same inputs (`qsdp.encoding.AdditiveBlocks`), with 0, 5 or 20 thresholds per
+        column and beta chosen on held-out rows. "none" or None uses X unchanged.
         A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
         then hold text and missing entries; the output must be numeric and is converted to a dense array. With
         `qsdp.encoding.Patches` or `Windows`, X are images or series, and the network is one on blocks: bilinear, so
-        that `activation` must be None or its default, without a constant column of its own. ``refine="exact"`` then
+        that `activation` must be None or "auto", without a constant column of its own. ``refine="exact"`` then
         proves the optimum without a relaxation if its neurons can be enumerated. `qsdp.encoding.TableBlocks` makes such
         blocks of tables.
     max_categories : int, default=50
@@ -141,8 +144,8 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
         n_neurons: int | None = None,
         *,
         beta: float | str = "auto",
-        loss: str | Loss = "squared",
-        activation: str | Sequence[float] | PolynomialActivation | None = "relu_like",
+        loss: str | Loss = "auto",
+        activation: str | Sequence[float] | PolynomialActivation | None = "auto",
         levels: int = 2,
         encoding: Any = "auto",
         max_categories: int = 50,
@@ -191,7 +194,7 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkRegressor:
         options = self._options()
-        loss = get_loss(self.loss)
+        loss = get_loss(self._loss)
         if loss.for_classes:
             raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")
         X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)

@@ -17,11 +17,12 @@ from qsdp._utils.validation import LARGEST, SMALLEST, FloatArray
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.certificates import Certificate
 from qsdp.choosing.options import REFINEMENTS
-from qsdp.encoding import TableEncoder
+from qsdp.encoding import AdditiveBlocks, TableEncoder
 from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.input_encoding import has_encoder, makes_blocks, uses_transformer
+from qsdp.estimators.parameters import activation_of, is_additive
 from qsdp.estimators.table_source import TableSource
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import StorageError
@@ -83,6 +84,8 @@ def packed(model: Any) -> dict[str, Any]:
     }
     if isinstance(model.encoder_, BlockEncoder):
         learned["encoder_"] = model.encoder_.to_state()
+        if is_additive(model.encoding):
+            learned["encoder_"]["parameters"] = model.encoder_.get_params()
     for name, kind in _BUILT.items():
         value = learned[name]
         learned[name] = value and {one.name: getattr(value, one.name) for one in fields(kind)}
@@ -159,7 +162,11 @@ def _encoder(model: Any) -> Any:
     if makes_blocks(model.encoding):
         state, encoder = encoder, clone(model.encoding)
         encoder.restore(state)
-    expected = TableEncoder if isinstance(model.encoding, str) else type(model.encoding)
+    elif is_additive(model.encoding):
+        encoder = AdditiveBlocks.of_state(encoder)
+    expected: type[Any] = type(model.encoding)
+    if isinstance(model.encoding, str):
+        expected = AdditiveBlocks if is_additive(model.encoding) else TableEncoder
     if has_encoder(model.encoding) != (encoder is not None) or (encoder is not None and type(encoder) is not expected):
         raise StorageError(f"encoder_ does not belong to encoding={model.encoding!r:.60}")
     if isinstance(encoder, TableEncoder):
@@ -187,7 +194,7 @@ def _check_inputs(model: Any) -> None:
         expected = encoder.encoding_.width if isinstance(encoder, TableEncoder) else width
         if (model.n_features_in_ if encoder is None else expected) != width:
             raise StorageError(f"the network has {network.n_inputs} inputs, but the encoding returns {expected}")
-        if get_activation(model.activation) != network.activation:
+        if get_activation(activation_of(model)) != network.activation:
             raise StorageError(f"the network has another activation than the model, {network.activation!r}")
     model._input_ranges = tuple(_numbers("_input_ranges", end, (width,)) for end in model._input_ranges)
     moments = model._input_moments
@@ -215,12 +222,12 @@ def _check_outputs(model: Any) -> None:
     numbers = certificate.lower_bound, certificate.objective
     if not all(map(is_number, numbers)) or min(numbers) < 0.0:
         raise StorageError("certificate_ must have a bound and an objective that are numbers >= 0")
-    loss = get_loss(model.loss)
     if not is_classifier(model):
-        if loss.for_classes:
-            raise StorageError(f"the loss {loss!r:.60} belongs to classifiers")
+        if get_loss(model._loss).for_classes:
+            raise StorageError(f"the loss {model._loss!r:.60} belongs to classifiers")
         return
     _check_labels(model.classes_)
+    loss = get_loss(model._loss)
     labels = len(model.classes_)
     if count > labels or (labels > 2 and count != labels):
         raise StorageError(f"the network has {count} outputs for {labels} labels")

@@ -64,6 +64,7 @@ TRUSTED: dict[str, frozenset[str]] = {
     "ObjectNode": frozenset(
         {
             "qsdp.activations.PolynomialActivation",
+            "qsdp.encoding.additive_blocks.AdditiveBlocks",
             "qsdp.encoding.patches.Patches",
             "qsdp.encoding.table_blocks.TableBlocks",
             "qsdp.encoding.transformers.TableEncoder",

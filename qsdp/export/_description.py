@@ -319,7 +319,7 @@ def _check_blocks(network: Network, encoder: Any) -> None:
 def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     from sklearn.utils.validation import check_is_fitted
 
-    from qsdp.encoding import TableBlocks
+    from qsdp.encoding import AdditiveBlocks, TableBlocks
 
     check_is_fitted(model)
     first = next((step for step in steps if hasattr(step, "n_features_in_")), model)
@@ -327,7 +327,7 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         names = getattr(first, "feature_names_in_", [f"x{j}" for j in range(first.n_features_in_)])
     blocks = model.encoder_ if is_on_blocks(model.network_) else None
     if blocks is not None:
-        if isinstance(blocks, TableBlocks):
+        if isinstance(blocks, (AdditiveBlocks, TableBlocks)):
             raise ExportError(
                 "networks on tables in blocks cannot be exported; fit with encoding='auto', or export "
                 "`model.encoder_.quadratic_form(model.network_)` by other means"
@@ -371,7 +371,7 @@ def _targets(model: Any) -> dict[str, Any]:
             "decision": decision,
             "classes": tuple(map(_plain_label, model.classes_.tolist())),
             "calibration": model.calibration_,
-            "link": _link(get_loss(model.loss), decision),
+            "link": _link(get_loss(model._loss), decision),
         }
     return targets
 

@@ -53,7 +53,7 @@ def facts_of_model(model: Any) -> dict[str, Any]:
         "network": format_count(network.n_neurons, network.n_inputs, network.n_outputs),
         "weights": "binary" if network.levels == 2 else f"{network.levels}-level",
         "activation": activation_name(network.activation),
-        "loss": f"{get_loss(model.loss).name}, beta {model._trained_beta:g}",
+        "loss": f"{get_loss(model._loss).name}, beta {model._trained_beta:g}",
         "bytes": _bytes(min(bits for _, bits in sizes) + inputs),
         "sizes": [(f"network, stored as {what}", _bytes(bits)) for what, bits in sizes]
         + [("means, deviations and thresholds of columns", _bytes(inputs))],

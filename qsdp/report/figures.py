@@ -80,4 +80,4 @@ def network_fact(model: Any) -> tuple[str, str]:
     weights = "binary weights" if network.levels == 2 else f"{network.levels} levels"
     parts = [f"{network.n_neurons} neurons", activation_name(network.activation), weights]
     parts += [f"{C} outputs" for C in network.output_shape]
-    return "network", ", ".join([*parts, f"{get_loss(model.loss).name} loss", f"beta {model._trained_beta:g}"])
+    return "network", ", ".join([*parts, f"{get_loss(model._loss).name} loss", f"beta {model._trained_beta:g}"])

@@ -34,7 +34,7 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     assert model.certificate_.objective == pytest.approx(number(text, "objective"), rel=1e-5)
     problem = problem_on(model, read_table("messy.csv"))
     assert model.network_.n_neurons in {8, 16, 32, 64, 128}
-    assert (model.loss, model.network_.lifted) == ("squared", True)
+    assert (model.loss, model.network_.lifted) == ("auto", True)
     assert 0.0 < problem.beta == model._trained_beta < 0.3 * qsdp.beta_max(problem)
     assert problem.objective(model.network_) == model.certificate_.objective
     assert sorted(path.name for path in here.iterdir()) == ["messy.csv", "messy.qsdp"]

@@ -22,6 +22,8 @@ SKIPPED = ["check_array_api_input"]
 ESTIMATORS = [
     (QuantizedNetworkClassifier(beta="5%", encoding="standard", refine="none"), 61),
     (QuantizedNetworkRegressor(8, encoding="standard"), 58),
+    (QuantizedNetworkClassifier(beta="5%", encoding="additive"), 61),
+    (QuantizedNetworkRegressor(beta="5%", encoding="additive"), 58),
 ]
 
 #: What depends on how samples are dealt to folds, on their number and on that of the columns.
@@ -36,7 +38,7 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.parametrize(("estimator", "n_checks"), ESTIMATORS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(("estimator", "n_checks"), ESTIMATORS, ids=lambda one: getattr(one, "encoding", None))
 def test_check_estimator(estimator: Any, n_checks: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,6 +52,7 @@ def test_check_estimator(estimator: Any, n_checks: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("encoding", ["auto", "additive"])
 @pytest.mark.parametrize("check", CHOSEN)
-def test_chosen_encodings(check: str) -> None:
-    getattr(estimator_checks, check)("QuantizedNetworkRegressor", QuantizedNetworkRegressor())
+def test_chosen_encodings(check: str, encoding: str) -> None:
+    getattr(estimator_checks, check)("QuantizedNetworkRegressor", QuantizedNetworkRegressor(encoding=encoding))

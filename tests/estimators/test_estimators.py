@@ -40,8 +40,8 @@ CODES = (X[:, 0] * X[:, 1] + 0.5 * X[:, 2] > 0).astype(int)
 PARAMETERS = {
     "n_neurons": None,
     "beta": "auto",
-    "loss": "squared",
-    "activation": "relu_like",
+    "loss": "auto",
+    "activation": "auto",
     "levels": 2,
     "encoding": "auto",
     "max_categories": 50,

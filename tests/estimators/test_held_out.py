@@ -13,7 +13,7 @@ import qsdp
 from qsdp import QuantizedNetworkClassifier, TrainingProblem
 from qsdp._utils import deadline
 from qsdp.choosing.distinct_rows import Cells, DistinctRows
-from qsdp.estimators.held_out import _folds, held_out_predictions
+from qsdp.estimators.held_out import held_out_folds, held_out_predictions
 
 
 def cells_of(problem: TrainingProblem) -> Cells:
@@ -69,8 +69,8 @@ def test_every_row_is_held_out_once_and_weights_are_repetitions(seed: int) -> No
     repeated = TrainingProblem(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order], beta=1.0)
     all_rows = weight_of_rows(repeated)
     held_out: dict[tuple[float, ...], float] = dict.fromkeys(all_rows, 0.0)
-    folds = _folds(weighted)
-    for (*parts, share), (*same_parts, same_share) in zip(folds, _folds(repeated), strict=True):
+    folds = held_out_folds(weighted)
+    for (*parts, share), (*same_parts, same_share) in zip(folds, held_out_folds(repeated), strict=True):
         assert share == pytest.approx(same_share, rel=1e-12)
         for own, same in zip(parts, same_parts, strict=True):
             expected = weight_of_rows(same)
@@ -86,7 +86,7 @@ def test_distinct_rows_are_taken_as_they_are() -> None:
     X = np.random.default_rng(0).normal(size=(40, 3))
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=40)
     problem = TrainingProblem(X, X[:, 0], beta=1.0, sample_weight=weights)
-    for training, held_out, share in _folds(problem):
+    for training, held_out, share in held_out_folds(problem):
         assert set(held_out.sample_weight) | set(training.sample_weight) == set(weights)
         assert len(held_out.y) == 10
         assert share == pytest.approx(training.sample_weight.sum() / weights.sum(), rel=1e-12)
@@ -113,7 +113,7 @@ def test_predictions_are_those_of_relaxations_of_the_other_samples(loss: str) ->
     problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like")
     parts = list(held_out_predictions(problem))
     assert [len(predicted) for _, predicted in parts] == [10] * 4
-    for (held_out, predicted), (training, _, share) in zip(parts, _folds(problem), strict=True):
+    for (held_out, predicted), (training, _, share) in zip(parts, held_out_folds(problem), strict=True):
         assert share == 0.75
         exact = qsdp.solve_relaxation(training.with_beta(0.75), tol=1e-8).outputs(held_out.X)
         exact = np.clip(exact, -1.0, 1.0) if loss == "squared" else exact

@@ -1,0 +1,183 @@
+"""Additive models with interactions: what they fit, explain, save and refuse, through the estimators."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import qsdp
+from qsdp.encoding import AdditiveBlocks
+from qsdp.exceptions import ExportError, InvalidInputError
+
+
+def table(n: int = 400, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return numbers with holes and categories, and a score with a step and a product."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.standard_normal((n, 4)), columns=list("abcd"))
+    frame["city"] = pd.Categorical(rng.choice(["Oslo", "Paris", "Rome"], n))
+    score = frame.a + 1.5 * (frame.b > 0.5) - 1.2 * frame.c * frame.d + 0.8 * (frame.city == "Rome")
+    frame.loc[::9, "a"] = np.nan
+    return frame, score.to_numpy() + 0.1 * rng.standard_normal(n)
+
+
+def labels(score: np.ndarray, kind: str) -> np.ndarray:
+    return np.where(score > 0.8, "yes", "no") if kind == "two" else np.digitize(score, [0.0, 1.5])
+
+
+def additive(kind: str = "number", **parameters: Any) -> Any:
+    estimator = qsdp.QuantizedNetworkRegressor if kind == "number" else qsdp.QuantizedNetworkClassifier
+    return estimator(encoding="additive", random_state=0, **parameters)
+
+
+def target(kind: str, score: np.ndarray) -> np.ndarray:
+    return score if kind == "number" else labels(score, kind)
+
+
+@pytest.mark.parametrize(("kind", "loss"), [("number", "squared"), ("two", "logistic"), ("three", "cross_entropy")])
+def test_fits_steps_and_products(kind: str, loss: str) -> None:
+    X, score = table()
+    new, truth = table(seed=1)
+    model = additive(kind).fit(X, target(kind, score))
+    problem, network = model.result_.problem, model.network_
+    assert problem.loss == qsdp.losses.get_loss(loss)
+    assert problem.X.kinds == ("weights", "quadratic")
+    assert np.any(network.weights)
+    assert network.n_neurons
+    # Steps of b are weights of thresholds, where rows are enough to find them.
+    assert kind == "three" or any(one.startswith("b > ") for one in model.encoder_.inputs_.encoding_.names)
+    assert model.score(new, target(kind, truth)) > (0.75 if kind == "three" else 0.85)
+    certificate = model.certificate_
+    assert certificate.objective == pytest.approx(problem.objective(network), rel=1e-9)
+    assert 0.0 <= certificate.relative_gap < 0.3
+    optimum = qsdp.column_generation(problem, time_limit=20.0, tol=1e-4)
+    assert certificate.lower_bound <= optimum.objective * (1.0 + 1e-9)
+    assert optimum.lower_bound <= certificate.objective
+
+
+@pytest.mark.parametrize("kind", ["number", "two", "three"])
+def test_predictions_are_those_of_the_formula_and_the_effects(kind: str) -> None:
+    X, score = table(200)
+    model = additive(kind, beta="5%").fit(X, target(kind, score))
+    outputs = model.predict(X) if kind == "number" else model.decision_function(X)
+    form = model._form(model.target_scaling_)
+    np.testing.assert_allclose(form.predict(model.encoder_.inputs_.transform(X)), outputs, rtol=1e-9, atol=1e-9)
+    effects = model.effects()
+    parts = np.moveaxis(model.contributions(X).sum(axis=-1), 0, 0) + effects.constant
+    np.testing.assert_allclose(parts, outputs, rtol=1e-8, atol=1e-8)
+    importances = model.feature_importances_
+    assert importances.shape == (5,)
+    assert importances.sum() == pytest.approx(1.0)
+    assert importances.min() >= 0.0
+    assert importances[[0, 1]].min() > 0.05
+
+
+@pytest.mark.parametrize("kind", ["number", "two", "three"])
+def test_files_and_pickles_predict_the_same(kind: str, tmp_path: Path) -> None:
+    X, score = table(150)
+    model = additive(kind, beta="5%").fit(X, target(kind, score))
+    model.save(tmp_path / "model.qsdp")
+    for other in (qsdp.load(tmp_path / "model.qsdp"), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(other.predict(X), model.predict(X))
+        assert other.encoder_.inputs_.encoding_ == model.encoder_.inputs_.encoding_
+        assert np.array_equal(other.feature_importances_, model.feature_importances_)
+        assert other.certificate_.lower_bound == model.certificate_.lower_bound
+    if kind != "number":
+        assert np.array_equal(qsdp.load(tmp_path / "model.qsdp").predict_proba(X), model.predict_proba(X))
+
+
+def test_probabilities_need_no_calibration() -> None:
+    X, score = table()
+    new, truth = table(seed=1)
+    for kind in ("two", "three"):
+        model = additive(kind).fit(X, target(kind, score))
+        assert model.calibration_ is None
+        chances = model.predict_proba(new)
+        hot = model.classes_ == target(kind, truth)[:, None]
+        priors = hot.mean(axis=0)
+        assert -np.log(chances[hot]).mean() < -0.7 * (priors @ np.log(priors))
+
+
+def test_weights_are_repetitions() -> None:
+    X, score = table(150)
+    counts = np.random.default_rng(1).integers(1, 4, len(X))
+    repeated = np.repeat(np.arange(len(X)), counts)
+    one = additive().fit(X, score, sample_weight=counts)
+    other = additive().fit(X.iloc[repeated], score[repeated])
+    np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-5, atol=1e-6)
+
+
+def test_summaries_of_small_models_show_their_formula() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((200, 3)), columns=["a", "b", "c"])
+    y = 2.0 * X.a - X.b + 0.01 * rng.standard_normal(200)
+    model = additive(beta="10%").fit(X, y)
+    assert not model.network_.n_neurons
+    shown = model._repr_html_()
+    assert "formula" in shown
+    assert model.to_expression() in shown
+    assert "c" not in model.to_expression()
+
+
+def test_a_number_of_neurons_is_sampled() -> None:
+    X, score = table(150)
+    model = additive(n_neurons=12, beta="5%").fit(X, score)
+    assert model.network_.n_neurons == 12
+    assert model.certificate_.relative_gap < 1.0
+    assert model.resample(20, random_state=0).network_.n_neurons == 20
+
+
+def test_wide_tables_keep_the_inputs_that_matter() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 120))
+    y = X[:, 3] * X[:, 7] + X[:, 11]
+    model = additive().fit(X, y + 0.1 * rng.standard_normal(500))
+    used = {one.position for one in model.encoder_.inputs_.expressions_}
+    assert {3, 7, 11} <= used
+    assert len(used) < 30
+
+
+def test_optimal_networks_are_proven() -> None:
+    X, score = table(120)
+    model = additive(refine="exact", beta="10%").fit(X[["a", "b", "c"]], score)
+    assert model.certificate_.bound_type == "exact"
+    assert model.certificate_.relative_gap < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"activation": "relu_like"}, 'activation must be "auto" or None for encoding="additive"; got \'relu_like\''),
+        ({"levels": 3}, 'levels must be 2 for encoding="additive"; got 3'),
+        ({"loss": "absolute"}, "loss must have second derivatives for encoding=\"additive\"; got 'absolute'"),
+    ],
+)
+def test_what_blocks_do_not_have_is_refused(parameters: dict[str, Any], message: str) -> None:
+    X, score = table(60)
+    with pytest.raises(InvalidInputError, match=message):
+        additive(**parameters).fit(X, score)
+
+
+def test_collections_are_refused() -> None:
+    dask = pytest.importorskip("dask.array")
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    with pytest.raises(InvalidInputError, match='encoding must not be "additive" for a Dask collection'):
+        additive().fit(dask.from_array(X, chunks=(30, 2)), dask.from_array(X[:, 0], chunks=30))
+
+
+def test_networks_are_not_exported() -> None:
+    X, score = table(60)
+    model = additive(beta="20%").fit(X, score)
+    with pytest.raises(ExportError, match="tables in blocks cannot be exported"):
+        qsdp.export.to_c(model)
+
+
+def test_blocks_as_a_transformer_have_the_betas_of_rows() -> None:
+    X, score = table(150)
+    model = qsdp.QuantizedNetworkRegressor(encoding=AdditiveBlocks(3, intercept="means"), random_state=0).fit(X, score)
+    assert model.result_.problem.X.kinds == ("weights", "quadratic")
+    assert model.score(X, score) > 0.5
