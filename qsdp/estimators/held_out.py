@@ -11,7 +11,7 @@ from qsdp._utils.tuning import ROUGH
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing.distinct_rows import Cells, DistinctRows
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import Settings
 from qsdp.relaxation.solve import solve_with
 
 __all__ = ["held_out_folds", "held_out_predictions"]

@@ -15,8 +15,7 @@ from qsdp._utils.validation import FloatArray
 from qsdp.inner_problem import dominating_weights
 from qsdp.relaxation.evaluation import Evaluation, Ray
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Progress, Settings
+from qsdp.relaxation.scaled import Progress, RawSolution, Settings
 
 __all__ = ["FINAL", "STOPS", "Incumbent", "zero_solution"]
 

@@ -24,8 +24,7 @@ from qsdp.relaxation.instance import Instance, LinearInstance, Reduction, Units
 from qsdp.relaxation.joining import better_of
 from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.settings import Progress, Settings
+from qsdp.relaxation.scaled import Progress, RawSolution, ScaledProblem, Settings
 from qsdp.relaxation.shortfall import falls_short, warn_of_shortfall
 from qsdp.relaxation.solution import Relaxation, finish, join_outputs
 

@@ -14,8 +14,7 @@ from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.exceptions import InvalidInputError
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
-from qsdp.relaxation.scaled import ScaledProblem
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import ScaledProblem, Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.splitting import solve_splitting
 

@@ -15,8 +15,7 @@ from qsdp._utils import deadline
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.settings import Progress, Settings
+from qsdp.relaxation.scaled import Progress, RawSolution, ScaledProblem, Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.interior import solve_interior
 

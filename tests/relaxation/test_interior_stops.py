@@ -12,8 +12,7 @@ from qsdp._utils import deadline
 from qsdp.losses import LOSSES
 from qsdp.relaxation.incumbent import Incumbent
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem, Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.interior import solve_interior
 

@@ -16,8 +16,7 @@ from qsdp.relaxation.bounds import best_dual_bound, instance_bound
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.joining import better_of, point_of, with_network
 from qsdp.relaxation.repair import along_gradient
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem, Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solve import _without_zeros
 

@@ -11,8 +11,7 @@ import qsdp
 from qsdp._utils import deadline
 from qsdp.losses import LOSSES
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.settings import Progress, Settings
+from qsdp.relaxation.scaled import Progress, RawSolution, ScaledProblem, Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.lowrank import solve_low_rank
 from qsdp.relaxation.solvers.lowrank.factor_objective import ObjectiveData

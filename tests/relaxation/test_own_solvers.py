@@ -21,8 +21,7 @@ from qsdp.losses import LOSSES
 from qsdp.relaxation import bounds
 from qsdp.relaxation.backends import BACKENDS, choose_backend
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import RawSolution, ScaledProblem, Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solve import solve_with
 from qsdp.relaxation.solvers.lowrank import solve_low_rank

@@ -11,8 +11,7 @@ from test_interior import data, reference
 
 import qsdp
 from qsdp.losses import LOSSES, Huber, Logistic
-from qsdp.relaxation.scaled import ScaledProblem
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import ScaledProblem, Settings
 from qsdp.relaxation.solution import Relaxation, finish
 from qsdp.relaxation.solvers.interior import solve_interior
 from qsdp.relaxation.solvers.lowrank import solve_low_rank

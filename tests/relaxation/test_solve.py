@@ -17,8 +17,7 @@ from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.relaxation.backends import BACKENDS, choose_backend, low_rank_first
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import RawSolution, Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 

@@ -17,8 +17,7 @@ from qsdp.gram import Gram
 from qsdp.lifting import append_constant
 from qsdp.losses import LOSSES
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution, ScaledProblem
-from qsdp.relaxation.settings import Progress, Settings
+from qsdp.relaxation.scaled import Progress, RawSolution, ScaledProblem, Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.splitting import admm as splitting
 from qsdp.relaxation.solvers.splitting import data_step, solve_splitting

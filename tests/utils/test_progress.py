@@ -19,7 +19,7 @@ from qsdp._utils.parallel import CountedParallel
 from qsdp._utils.progress import SILENT, Stages, _fraction_done, progress
 from qsdp.baselines import TrainedLayer, quantize_layers
 from qsdp.exceptions import InvalidTypeError
-from qsdp.relaxation.settings import Progress as Told
+from qsdp.relaxation.scaled import Progress as Told
 
 X, Y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
 PROBLEM = qsdp.TrainingProblem(X, Y, beta=0.5)

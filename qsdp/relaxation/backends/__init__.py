@@ -9,14 +9,14 @@ from dataclasses import replace
 from qsdp._utils import deadline
 from qsdp._utils.tuning import INNER, SECOND, SMALL
 from qsdp._utils.validation import check_choice
-from qsdp.data_map import COLUMNS, lacking
+from qsdp.data_map import COLUMNS, SAMPLES, lacking
 from qsdp.exceptions import SolverError, UnavailableSolverError
 from qsdp.losses import Loss
 from qsdp.relaxation.backends.backend import Backend
 from qsdp.relaxation.backends.conic import CONIC_BACKENDS, run_conic
-from qsdp.relaxation.backends.own import INTERIOR, LOW_RANK, SPLITTING
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import Settings
+from qsdp.relaxation.solvers import interior, lowrank, splitting
 
 __all__ = [
     "BACKENDS",
@@ -29,6 +29,29 @@ __all__ = [
     "low_rank_first",
     "run_conic",
 ]
+
+# Built-in methods support every limit, need no other package and certify their results.
+#: A method with few iterations, for moderate sizes.
+INTERIOR = Backend(
+    "interior",
+    interior.solve_interior,
+    operations=interior.operations,
+    unsuited=interior.unsuited,
+    unfit=interior.unfit,
+)
+
+#: A first-order method for many samples and columns.
+SPLITTING = Backend("splitting", splitting.solve_splitting, operations=splitting.operations)
+
+#: A second-order method in factors, for hundreds of columns.
+LOW_RANK = Backend(
+    "low-rank",
+    lowrank.solve_low_rank,
+    needs=frozenset({SAMPLES}),
+    operations=lowrank.operations,
+    unsuited=lowrank.unsuited,
+    unfit=lowrank.unfit,
+)
 
 #: Back ends by name. "auto" tries back ends of other packages in this order.
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, SPLITTING, LOW_RANK, *CONIC_BACKENDS)}

@@ -8,8 +8,7 @@ from typing import Any
 
 from qsdp.losses import Loss
 from qsdp.relaxation.instance import Instance, LinearInstance
-from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import RawSolution, Settings
 
 __all__ = ["Backend"]
 

@@ -15,8 +15,7 @@ from qsdp._utils.numeric import EPS
 from qsdp.relaxation.backends.backend import Backend
 from qsdp.relaxation.conic_program import two_block
 from qsdp.relaxation.instance import LinearInstance
-from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import RawSolution, Settings
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -12,8 +12,7 @@ from qsdp._utils import deadline
 from qsdp.data_map import DataMap
 from qsdp.relaxation.incumbent import FINAL, STOPS, zero_solution
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Progress, Settings
+from qsdp.relaxation.scaled import Progress, RawSolution, Settings
 
 __all__ = ["SolvePart", "solve_parts"]
 

@@ -21,8 +21,7 @@ from qsdp.losses import DataFit
 from qsdp.relaxation.incumbent import STOPS, Incumbent, zero_solution
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.repair import repair
-from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import RawSolution, Settings
 from qsdp.relaxation.solvers.interior.fits import Fit, WeightedFit, fit_of
 from qsdp.relaxation.solvers.interior.newton_system import Newton
 from qsdp.relaxation.solvers.interior.predictor_corrector import State, follow

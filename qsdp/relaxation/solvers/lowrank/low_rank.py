@@ -13,12 +13,10 @@ from qsdp.data_map import COLUMNS
 from qsdp.losses import Loss
 from qsdp.relaxation.incumbent import STOPS, Incumbent
 from qsdp.relaxation.instance import Instance, LinearInstance
-from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Settings
-from qsdp.relaxation.solvers.lowrank.factor_bound import CachedEvaluation
+from qsdp.relaxation.scaled import RawSolution, Settings
 from qsdp.relaxation.solvers.lowrank.factor_objective import Objective, ObjectiveData
 from qsdp.relaxation.solvers.lowrank.factors import Factors, cold_factors, factors_of
-from qsdp.relaxation.solvers.lowrank.iteration import follow
+from qsdp.relaxation.solvers.lowrank.iteration import CachedEvaluation, follow
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 from qsdp.relaxation.spectra import decomposed
 

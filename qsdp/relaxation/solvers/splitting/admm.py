@@ -57,8 +57,7 @@ from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.incumbent import STOPS, Incumbent, zero_solution
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.scaled import RawSolution
-from qsdp.relaxation.settings import Settings
+from qsdp.relaxation.scaled import RawSolution, Settings
 from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import (
     SOONEST,
