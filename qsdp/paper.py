@@ -140,7 +140,7 @@ class Program(ConicProgram, Summarized):
         (Z, V, W), (nu, z) = self.matrices(), self.duals()
         if Z is None or V is None or W is None:
             raise InvalidInputError("the variables have no values: solve a CVXPY problem that has them first")
-        scaled = ScaledProblem.of(self.training_problem)
+        scaled = ScaledProblem.from_problem(self.training_problem)
         nu = np.zeros((self.training_problem.n_samples, self.training_problem.n_outputs)) if nu is None else nu
         z = np.ones(Z.shape[:2]) if z is None else z
         raw = scaled.inside(0.5 * (Z + Z.transpose(0, 2, 1)), 0.5 * (V + W), nu, z, self.weights())
@@ -314,7 +314,7 @@ def two_block_program(problem: TrainingProblem) -> Program:
     True
     """
     check_problem(problem)
-    built = two_block(Instance.of(problem))
+    built = two_block(Instance.from_problem(problem))
     parts = (built.fits, built.parts, built.diagonals)
     return Program(built.problem, built.variables, *parts, built.real, name=_CORRECTED, training_problem=problem)
 
@@ -323,7 +323,7 @@ def _printed(problem: TrainingProblem, name: str) -> Program:
     _check_columns(problem)
     import cvxpy as cp
 
-    instance = Instance.of(problem)
+    instance = Instance.from_problem(problem)
     (n, C), N = instance.target.shape, instance.size
     yhat, rho = cp.Variable((n, C) if C > 1 else n, name="yhat"), cp.Variable(C if C > 1 else (), name="rho")
     variables, fits, parts, diagonals = {"rho": rho, "yhat": yhat}, [], [], []
@@ -462,7 +462,7 @@ def dual_program(problem: TrainingProblem) -> Program:
     _check_rows(problem)
     import cvxpy as cp
 
-    instance = Instance.of(problem)
+    instance = Instance.from_problem(problem)
     N = instance.size
 
     def cones(M: cp.Expression, z1: cp.Variable, z2: cp.Variable) -> list[cp.Constraint]:

@@ -50,7 +50,7 @@ def test_a_reduction_that_loses_data_proves_nothing(tmp_path: Path) -> None:
 def test_lost_data_are_taken_up_again() -> None:
     problem = spread_problem(77, 31)
     result = qsdp.column_generation(problem)
-    master = Master(Instance.of(problem))
+    master = Master(Instance.from_problem(problem))
     atoms = result.network
     assert len(master.program._working.target) < problem.n_samples
     master.add(Atoms.from_signs(atoms.U, atoms.V, np.sign(atoms.alpha)))

@@ -121,7 +121,7 @@ def repaired(problem: qsdp.TrainingProblem, program: Any, solver: str, status: s
     """Return a solution of (25) repaired to exact feasibility, with objective and bound recomputed from the data."""
     (Z, V, W), (nu, z) = program.matrices(), program.duals()
     # Everything is recomputed in the units of the normalised instance.
-    scaled = ScaledProblem.of(problem)
+    scaled = ScaledProblem.from_problem(problem)
     units = scaled.units
     Z, V, W = (block / units.weight for block in (Z, V, W))
     nu = None if nu is None else nu * (units.prediction / units.value)
@@ -161,7 +161,7 @@ def class_gaps(relaxation):
     """Return the certified relative gap of each output of a vector problem, recomputed for that output alone."""
     problem, gaps = relaxation.problem, []
     for k in range(problem.n_outputs):
-        part = ScaledProblem.of(problem.output(k))
+        part = ScaledProblem.from_problem(problem.output(k))
         Z, V = relaxation.Z_stack[k : k + 1], relaxation.V_stack[k : k + 1]
         raw = part.inside(Z, V, relaxation.bound.nu[:, k : k + 1], relaxation.bound.z[k : k + 1])
         gaps.append(finish(part, raw, solver="given", tol=relaxation.tol, certified=True).relative_gap)

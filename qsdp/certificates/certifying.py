@@ -110,7 +110,7 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
 def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
     """Yield the certificates of both dual vectors with exact pricing, until the time limit."""
     problem = relaxation.problem
-    instance = Instance.of(problem)
+    instance = Instance.from_problem(problem)
     gradient = -problem.data_fit.gradient(problem.outputs(network))
     remaining = total = 2 * instance.n_matrices
     for nu, z in ((relaxation.bound.nu, relaxation.bound.z), (gradient, None)):

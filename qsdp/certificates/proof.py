@@ -329,7 +329,7 @@ def _relative_uppers(
     that may be large. As the tree is of the other matrix, its bound grows by up to the side of its shifts times half of
     the sum of the changes of entries. If that is more than rounding, a tree of one leaf is evaluated again.
     """
-    instance, R, C = Instance.of(problem), problem.map.n_blocks, nu.shape[1]
+    instance, R, C = Instance.from_problem(problem), problem.map.n_blocks, nu.shape[1]
     radius = math.nextafter(SAFE * problem.beta * problem.dimension, 0.0)
     changes = (problem.size + 1.0) * entry_size(problem.map, moved)
     of_trees = changes.reshape(C, -1)[:, :R].ravel()

@@ -148,7 +148,7 @@ def _bound(proof: Proof, sums: Sums, vectors: FloatArray) -> float:
     units = 2.0 / layout.entry_prices
     entries_of = (units[:, None] * (high + low)).T
     bounds = [tree_bound(M, tree) for M, tree in zip(layout.matrices(entries_of), proof.trees, strict=True)]
-    taus = Instance.of(proof.problem).constraints(bounds, entries_of[:, layout.weight_entries])
+    taus = Instance.from_problem(proof.problem).constraints(bounds, entries_of[:, layout.weight_entries])
     tau = float((taus + 4.0 * layout.pricing_sizes((units[:, None] * errors).T).ravel()).max())
     s = min(1.0, beta / tau) if tau > 0.0 else 1.0
     first, second, slack = sums.values(vectors)

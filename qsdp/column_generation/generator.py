@@ -95,7 +95,7 @@ def bilinear_part(
     `shared` holds sums of all outputs.
     """
     problem = problem if k is None else problem.output(k)
-    instance = Instance.of(problem)
+    instance = Instance.from_problem(problem)
     master = Master(instance, shared, k or 0)
     mine = slice(None) if k is None else slice(k, k + 1)
     dual, relaxation = None, known.relaxation
@@ -135,7 +135,7 @@ def bilinear_part(
 
 def precompute_sums(problem: TrainingProblem, shared: SharedSums) -> None:
     """Compute the sums that all outputs need, unless a time limit passes, before the time is divided among them."""
-    instance = Instance.of(problem.output(0))
+    instance = Instance.from_problem(problem.output(0))
     if suits_packed(instance) and instance.fit.quadratic:
         with suppress(TimeOver):
             shared.gram(instance.normalised()[0])

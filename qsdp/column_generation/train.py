@@ -115,7 +115,7 @@ def column_generation(
                 relaxation = solve_relaxation(problem, verbose=verbose)
             if stopped := relaxation.interrupted:
                 limit.expire()
-        if start is None and not problem.loss.quadratic and suits_packed(Instance.of(problem)):
+        if start is None and not problem.loss.quadratic and suits_packed(Instance.from_problem(problem)):
             with deadline.fraction(FIRST_TRY):
                 first = column_generation(_quadratic_model(problem), tol=ROUGH, time_limit=None, verbose=verbose)
             start = first.network
@@ -180,7 +180,7 @@ def _known(
     certificate = start.certificate
     if start.problem != problem:
         proof: Any = certificate.proof
-        uppers = [Instance.of(start.problem).dual_radius] * len(proof.trees)
+        uppers = [Instance.from_problem(start.problem).dual_radius] * len(proof.trees)
         certificate = certificate_of(problem, start.network, proof.nu, proof.trees, certificate.bound_type, uppers)
     return WarmStart(relaxation, start.network, certificate)
 

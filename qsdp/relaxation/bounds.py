@@ -123,7 +123,7 @@ def best_dual_bound(
     """
     columns = [problem.columns(nu) for nu in duals]
     stacks = [None if z is None else np.atleast_2d(z) for z in weights]
-    return instance_bound(Instance.of(problem), columns, stacks).squeezed(problem)
+    return instance_bound(Instance.from_problem(problem), columns, stacks).squeezed(problem)
 
 
 def instance_bound(

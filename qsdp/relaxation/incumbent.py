@@ -136,9 +136,9 @@ class Incumbent:
             for k in matrices:
                 if deadline.over():
                     return
-                found = dominating_weights(M[k], tol)
-                if np.any(found > 0.0):
-                    weights[k] = found + EPS * found.mean()
+                tighter = dominating_weights(M[k], tol)
+                if np.any(tighter > 0.0):
+                    weights[k] = tighter + EPS * tighter.mean()
         self._take_dual(candidate, M, real, ray, weights)
 
     # -- state ---------------------------------------------------------------------------------------
@@ -201,8 +201,8 @@ class Incumbent:
         nu = np.zeros_like(self._instance.target)
         for part, dual in enumerate(self._duals):
             if dual is not None:
-                own = self._instance.outputs_of(part)
-                nu[:, own] = known[id(dual)][:, own]
+                outputs = self._instance.outputs_of(part)
+                nu[:, outputs] = known[id(dual)][:, outputs]
         return nu
 
     def _matrices(self, part: int) -> Any:

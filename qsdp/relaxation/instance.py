@@ -121,7 +121,7 @@ class Instance(LinearInstance):
     """Instance whose map is the data; the built-in methods solve it, and every bound refers to it."""
 
     @classmethod
-    def of(cls, problem: TrainingProblem) -> Instance:
+    def from_problem(cls, problem: TrainingProblem) -> Instance:
         """Build the instance of a training problem, in the problem's units."""
         check_problem(problem)
         return cls(problem.map, problem.data_fit, problem.relaxed_penalty)

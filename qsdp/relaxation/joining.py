@@ -16,21 +16,21 @@ from qsdp.relaxation.solution import Relaxation, finish, verdict
 __all__ = ["better_of", "point_of", "relaxation_of", "with_network"]
 
 
-def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
+def better_of(first: Relaxation, other: Relaxation) -> Relaxation:
     """Combine the better point and the better bound of two relaxations, separately for outputs that do not interact.
 
     The relaxation with the smaller gap gives the other attributes, times are added, and the result is interrupted if
     either was.
     """
-    best = min(one, other, key=lambda found: found.relative_gap)
-    if one.interrupted or other.interrupted:
+    best = min(first, other, key=lambda relaxation: relaxation.relative_gap)
+    if first.interrupted or other.interrupted:
         best = replace(best, solver_status="interrupted")
-    seconds = {name: getattr(one, name) + getattr(other, name) for name in ("compile_time", "solve_time")}
+    seconds = {name: getattr(first, name) + getattr(other, name) for name in ("compile_time", "solve_time")}
     if best.status == "optimal":
         return replace(best, **seconds)
-    better, tighter = other.objectives < one.objectives, other.lower_bounds > one.lower_bounds
-    objectives = np.where(better, other.objectives, one.objectives)
-    bounds = np.where(tighter, other.lower_bounds, one.lower_bounds)
+    better, tighter = other.objectives < first.objectives, other.lower_bounds > first.lower_bounds
+    objectives = np.where(better, other.objectives, first.objectives)
+    bounds = np.where(tighter, other.lower_bounds, first.lower_bounds)
     objective, bound = float(objectives.sum()), float(bounds.sum())
 
     def joined_of(theirs: np.ndarray, mine: FloatArray, others: FloatArray) -> FloatArray:
@@ -39,12 +39,12 @@ def better_of(one: Relaxation, other: Relaxation) -> Relaxation:
         return np.where(mask, others, mine)
 
     def chosen(theirs: np.ndarray, name: str) -> FloatArray:
-        return read_only(joined_of(theirs, getattr(one, name), getattr(other, name)))
+        return read_only(joined_of(theirs, getattr(first, name), getattr(other, name)))
 
     dual = DualBound(
         bound,
-        np.where(tighter, other.bound.nu, one.bound.nu),
-        joined_of(tighter, one.bound.z, other.bound.z),
+        np.where(tighter, other.bound.nu, first.bound.nu),
+        joined_of(tighter, first.bound.z, other.bound.z),
     )
     joined = replace(
         best,
@@ -88,7 +88,7 @@ def relaxation_of(
     tol: float,
 ) -> Relaxation:
     """Build a relaxation from a network and the gradient of its loss, without a solve; see `with_network`."""
-    scaled = ScaledProblem.of(problem)
+    scaled = ScaledProblem.from_problem(problem)
     Z, V = point_of(network, problem)
     weight = scaled.units.weight
     real = problem.real_weights(network).T * problem.map.layout.weight_omega
@@ -104,15 +104,15 @@ def point_of(network: BilinearNetwork, problem: TrainingProblem) -> tuple[FloatA
     Then :math:`V \pm Z` are positive semidefinite, and no diagonal entry of V exceeds half the sum of
     :math:`|\alpha_j|`.
     """
-    one, other = network.U.astype(np.float64), network.V.astype(np.float64)
+    first, other = network.U.astype(np.float64), network.V.astype(np.float64)
     # A neuron of a linear block has the second factor one, which the network does not store.
     block, layout = network.block, problem.map.layout
-    other = np.where(np.array(layout.linear, dtype=bool)[block, None], np.abs(one), other)
+    other = np.where(np.array(layout.linear, dtype=bool)[block, None], np.abs(first), other)
     alphas = problem.prices[block][:, None] * network.output_weights
     largest = np.ones(problem.size)
     largest[: problem.n_features] = problem.levels - 1.0
-    one, other = one / largest, other / largest
-    plus, minus = one + other, one - other
+    first, other = first / largest, other / largest
+    plus, minus = first + other, first - other
     # With p = u + v and m = u - v, 4 sym(u v') is p p' - m m', and 2 (u u' + v v') is p p' + m m'.
     Z, V = [], []
     for alpha in (np.where(block == r, column, 0.0) for column in alphas.T for r in range(problem.map.n_blocks)):

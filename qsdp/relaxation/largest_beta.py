@@ -67,7 +67,7 @@ def useful_beta_max(problem: TrainingProblem) -> float:
 
 def _proven(problem: TrainingProblem) -> float:
     """Compute `beta_max` of a checked problem, within the time limit."""
-    scaled = ScaledProblem.of(problem.with_beta(1.0))
+    scaled = ScaledProblem.from_problem(problem.with_beta(1.0))
     instance, units = scaled.instance, scaled.units
     nu = instance.zero_dual
     matrices, real = instance.map.pull(nu)

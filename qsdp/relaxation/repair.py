@@ -32,16 +32,16 @@ def repair(instance: Instance, raw: RawSolution, *, stretch: bool = True) -> tup
     Z, V, W = raw.Z, raw.V, raw.W
     if Z is None or V is None or W is None:
         return Z_even, V_even, rho, weights
-    given = (Z, V) if W is V else (Z, V, W)
+    matrices = (Z, V) if W is V else (Z, V, W)
     real = weights if raw.weights is None else raw.weights
-    if not all(np.shape(M) == shape and np.isfinite(M).all() for M in given) or real.shape != weights.shape:
+    if not all(np.shape(M) == shape and np.isfinite(M).all() for M in matrices) or real.shape != weights.shape:
         return Z_even, V_even, rho, weights
     if np.isfinite(real).all():
         weights = real
     for k in range(instance.n_matrices):
         if np.any(Z[k]):
-            own = symmetric_part(Z[k]), symmetric_part(0.5 * (V[k] + W[k]))
-            Z_even[k], V_even[k], rho[k] = _padded_block(*own) or _clipped_block(*own)
+            pair = symmetric_part(Z[k]), symmetric_part(0.5 * (V[k] + W[k]))
+            Z_even[k], V_even[k], rho[k] = _padded_block(*pair) or _clipped_block(*pair)
     if not stretch or not (np.any(rho > 0.0) or np.any(weights)):
         return Z_even, V_even, rho, weights
     cost = instance.cost(rho, weights)
@@ -59,8 +59,8 @@ def along_gradient(instance: Instance) -> RawSolution:
     nu = instance.zero_dual
     M, weights = instance.map.pull(nu)
     V = np.zeros_like(M)
-    for k, (matrix, own) in enumerate(zip(M, instance.duals_of_matrices(nu), strict=True)):
-        values, vectors = decomposed(instance.map, matrix, own, np.ones(instance.size))
+    for k, (matrix, dual) in enumerate(zip(M, instance.duals_of_matrices(nu), strict=True)):
+        values, vectors = decomposed(instance.map, matrix, dual, np.ones(instance.size))
         V[k] = (vectors * np.abs(values)) @ vectors.T
     cost = instance.cost(V.diagonal(0, 1, 2).max(axis=1, initial=0.0), 2.0 * weights)
     scale = _best_stretch(instance, instance.predictions(M, 2.0 * weights), cost)

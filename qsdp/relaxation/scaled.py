@@ -126,15 +126,15 @@ class ScaledProblem:
     units: Units
 
     @classmethod
-    def of(cls, problem: TrainingProblem) -> ScaledProblem:
+    def from_problem(cls, problem: TrainingProblem) -> ScaledProblem:
         """Normalise the instance of a problem."""
-        return cls(problem, *Instance.of(problem).normalised())
+        return cls(problem, *Instance.from_problem(problem).normalised())
 
     @cached_property
     def parts(self) -> list[ScaledProblem]:
         """Parts of the problem that do not interact, each normalised separately."""
         parts = self.problem.parts
-        return [self] if parts == [self.problem] else [ScaledProblem.of(part) for part in parts]
+        return [self] if parts == [self.problem] else [ScaledProblem.from_problem(part) for part in parts]
 
     def inside(
         self, Z: FloatArray, V: FloatArray, nu: FloatArray, z: FloatArray, weights: FloatArray | None = None

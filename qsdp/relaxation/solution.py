@@ -174,7 +174,7 @@ class Relaxation(Summarized, Gap):
             return self
         if self.origin is not None:
             return self.origin.with_levels(levels)
-        scaled = ScaledProblem.of(self.problem.with_levels(levels))
+        scaled = ScaledProblem.from_problem(self.problem.with_levels(levels))
         # Dividing the entries by the factors of the columns keeps the predictions.
         columns = np.ones(self.problem.size)
         columns[: self.problem.n_features] = (self.problem.levels - 1.0) / (levels - 1.0)

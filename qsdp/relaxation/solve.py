@@ -163,7 +163,7 @@ def solve_with(
     """Run `solve_relaxation` for checked arguments, without warnings about gaps or, if `quiet`, the zero network."""
     check_solver(solver, problem.loss)
     check_memory(problem, solver)
-    scaled = ScaledProblem.of(problem)
+    scaled = ScaledProblem.from_problem(problem)
     # The zero point has no scale, from which a method could start.
     if start is not None and (np.any(start.rho_stack > 0.0) or np.any(start.priced_weights)):
         inside = scaled.inside(start.Z_stack, start.V_stack, start.bound.nu, start.bound.z, start.priced_weights)

@@ -197,7 +197,7 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     leaves = (replace(proven.leaves[0], shift=None, cuts=None), *proven.leaves[1:])
     yield "tree", certificate_of(problem, network, nu, [BoundTree(proven.order, leaves)], "sdp"), None
     wide = simple("squared", n=9, d=4)
-    floor = RelaxationBound(Instance.of(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0))
+    floor = RelaxationBound(Instance.from_problem(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0))
     for _ in range(4):
         floor.improve()
     proof = floor.proof()

@@ -765,7 +765,7 @@ def cut_certificate() -> Certificate:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 9))
     problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(30), beta=0.05)
-    planes = CuttingPlanes(Instance.of(problem), rng)
+    planes = CuttingPlanes(Instance.from_problem(problem), rng)
     for _ in range(4):
         planes.improve()
     best = planes.best

@@ -72,7 +72,7 @@ def test_rows_beyond_the_range_of_single_precision(scale: float) -> None:
 def test_weighted_samples_beyond_the_number_of_entries(loss: str) -> None:
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 150)
     problem = random_problem(4, loss, n=150, sample_weight=weights)
-    assert suits_packed(Instance.of(problem)) == (loss in SMOOTH)
+    assert suits_packed(Instance.from_problem(problem)) == (loss in SMOOTH)
     check(problem)
 
 
@@ -255,7 +255,7 @@ def test_the_squared_loss_needs_no_sums(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_points_have_the_loss_and_slopes_of_the_samples(loss: str) -> None:
     problem = random_problem(2, loss, n=80, sample_weight=np.random.default_rng(2).uniform(0.5, 2.0, 80))
-    instance = Instance.of(problem)
+    instance = Instance.from_problem(problem)
     master = Master(instance, SharedSums(problem.targets))
     master.program._loss.sharpen()
     x = 0.1 * np.random.default_rng(3).standard_normal((problem.n_outputs, problem.blocks.n_entries))
@@ -270,7 +270,7 @@ def test_points_have_the_loss_and_slopes_of_the_samples(loss: str) -> None:
 @pytest.mark.parametrize("loss", ["logistic", "cross_entropy"])
 def test_passes_in_single_precision_are_close_and_end_with_a_fine_tolerance(loss: str) -> None:
     problem = random_problem(2, loss, n=80)
-    instance = Instance.of(problem)
+    instance = Instance.from_problem(problem)
     master = Master(instance, SharedSums(problem.targets))
     x = 0.1 * np.random.default_rng(3).standard_normal((problem.n_outputs, problem.blocks.n_entries))
     rough = master.program._loss.at(x)

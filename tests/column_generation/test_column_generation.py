@@ -498,10 +498,10 @@ def test_no_cutting_planes_without_time() -> None:
     problem = random_problem(1, 6, 40, beta=0.1)
     dual = solve_relaxation(problem).bound
     with deadline.within(0.0):
-        floor = RelaxationBound(Instance.of(problem), dual, np.random.default_rng(0))
+        floor = RelaxationBound(Instance.from_problem(problem), dual, np.random.default_rng(0))
         assert not floor.improve()
     assert floor.value == dual.value
-    assert RelaxationBound(Instance.of(problem), dual, np.random.default_rng(0)).improve()
+    assert RelaxationBound(Instance.from_problem(problem), dual, np.random.default_rng(0)).improve()
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

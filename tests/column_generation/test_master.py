@@ -43,7 +43,7 @@ def full_master(problem: TrainingProblem, seed: int = 0, m: int = 30) -> Master:
     """A master with random neurons, in the units of its columns (levels -1 and +1)."""
     binary = problem.with_levels(2)
     U, V = random_neurons(np.random.default_rng(seed), m, binary)
-    master = Master(Instance.of(problem))
+    master = Master(Instance.from_problem(problem))
     master.add(both_signs(U, V, problem.n_outputs))
     return master
 
@@ -145,7 +145,7 @@ def test_atoms_by_hand() -> None:
 
 def test_known_atoms_are_not_taken_in_again() -> None:
     problem = random_problem(0, 4, 10)
-    master = Master(Instance.of(problem))
+    master = Master(Instance.from_problem(problem))
     U, V = np.array([[1, 1, -1, 1], [1, -1, -1, 1]]), np.array([[1, -1, 1, 1], [1, -1, -1, 1]])
     assert master.add(Atoms.from_signs(U, V)) == 2
     assert master.add(Atoms.from_signs(V, U)) == 0
@@ -214,7 +214,7 @@ def test_all_neurons_together_give_the_global_optimum(n: int, coarse: bool) -> N
     for seed, activation in enumerate([None, *ACTIVATIONS]):
         problem = random_problem(seed, 3, n, coarse=coarse, activation=activation, levels=2 + seed % 2)
         U, V = all_atoms(problem.with_levels(2))
-        master = Master(Instance.of(problem))
+        master = Master(Instance.from_problem(problem))
         master.add(both_signs(U, V))
         master.solve(1e-11)
         optimum = global_optimum(problem)
@@ -234,7 +234,7 @@ def test_vector_outputs_of_a_coupled_loss() -> None:
 
 def test_nothing_in_hand_is_the_network_of_zero() -> None:
     for problem in (random_problem(0, 3, 8), random_vector_problem(0, 3, 8, 3, "cross_entropy")):
-        master = Master(Instance.of(problem))
+        master = Master(Instance.from_problem(problem))
         master.solve(1e-9)
         nothing = np.zeros_like(problem.targets)
         assert master.objective == problem.loss.value(nothing, problem.targets)

@@ -99,9 +99,9 @@ def test_every_solver_agrees_with_the_program_of_raw_matrices(solver, values, lo
 def test_every_step_of_splitting_reaches_the_gap(loss, step):
     for values in CASES:
         problem, value, optimum = case(loss, *values)
-        raw = solve_splitting(Instance.of(problem).normalised()[0], Settings(1e-6), step=step)
+        raw = solve_splitting(Instance.from_problem(problem).normalised()[0], Settings(1e-6), step=step)
         assert raw.status == "optimal"
-        check(finish(ScaledProblem.of(problem), raw, solver="", tol=1e-6), value, optimum, 1e-5)
+        check(finish(ScaledProblem.from_problem(problem), raw, solver="", tol=1e-6), value, optimum, 1e-5)
 
 
 @pytest.mark.parametrize("seed", range(4))

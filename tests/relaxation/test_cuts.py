@@ -23,7 +23,7 @@ LOSSES = ["squared", "absolute", "huber", "logistic", "hinge", "squared_hinge"]
 
 
 def planes_of(problem: qsdp.TrainingProblem, rounds: int) -> CuttingPlanes:
-    planes = CuttingPlanes(Instance.of(problem), np.random.default_rng(0))
+    planes = CuttingPlanes(Instance.from_problem(problem), np.random.default_rng(0))
     for _ in range(rounds):
         planes.improve()
     return planes
@@ -128,7 +128,7 @@ def test_without_violated_cuts_the_relaxation_remains(monkeypatch: pytest.Monkey
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 12))
     problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.05)
-    planes = CuttingPlanes(Instance.of(problem), rng)
+    planes = CuttingPlanes(Instance.from_problem(problem), rng)
     while not planes.exhausted:
         planes.improve()
     assert planes.best is not None

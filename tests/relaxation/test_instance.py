@@ -67,7 +67,7 @@ def test_normalised_objective(
         activation=activation,
         levels=levels,
     )
-    normal, units = Instance.of(problem).normalised()
+    normal, units = Instance.from_problem(problem).normalised()
     N, C = problem.size, problem.n_outputs
     weights = rng.standard_normal((4, C)) * 10.0**alpha
     U, V = random_neurons(rng, 4, problem)
@@ -93,7 +93,7 @@ def test_normalised_objective(
     )
 
     Z, rho = rng.standard_normal((C, N, N)), rng.uniform(0, 2, C)
-    normal, units = Instance.of(problem).normalised()
+    normal, units = Instance.from_problem(problem).normalised()
     blocks, numbers = units.weight * Z, units.weight * rho
     value = problem.relaxed_objective([blocks], numbers[:, None])
     bounds = 2 * units.weight * np.abs(Z).sum() * sizes(problem, np.full(N, levels - 1.0)).max()
@@ -116,7 +116,7 @@ def sizes(problem: TrainingProblem, q: np.ndarray) -> np.ndarray:
 
 def test_cross_entropy_targets_are_never_scaled() -> None:
     problem = random_vector_problem(0, 3, 8, 3, "cross_entropy", beta=0.2)
-    normal, units = Instance.of(problem).normalised()
+    normal, units = Instance.from_problem(problem).normalised()
     assert units.prediction == units.value == 1.0
     assert normal.loss == CrossEntropy()
     np.testing.assert_array_equal(normal.target, problem.targets)
@@ -135,7 +135,7 @@ def test_normalised_numbers_are_finite_at_the_limits(
         scale = min(scale, 1e70)
     for beta in (5e-324, 1.0, 1e300, 1e308):
         problem = TrainingProblem(X * scale, y * target_scale, beta=beta, levels=levels, activation=activation)
-        normal, units = Instance.of(problem).normalised()
+        normal, units = Instance.from_problem(problem).normalised()
         assert all(math.isfinite(unit) and unit > 0 for unit in dataclasses.astuple(units)), units
         assert math.isfinite(normal.penalty)
         assert normal.penalty >= 0
@@ -151,7 +151,7 @@ def test_normalised_numbers_are_finite_at_the_limits(
 def test_lifts_of_the_largest_data_are_normalised(scale: float) -> None:
     # Data up to 1e100 are accepted, so that squares stay representable; fourth powers need care.
     X, y = np.array([[1.0, 0.3], [0.2, 1.0], [0.5, 0.5]]), np.array([1.0, -0.5, 0.2])
-    normal, units = Instance.of(TrainingProblem(X * scale, y, beta=0.1, activation="relu_like")).normalised()
+    normal, units = Instance.from_problem(TrainingProblem(X * scale, y, beta=0.1, activation="relu_like")).normalised()
     assert all(math.isfinite(unit) and unit > 0 for unit in dataclasses.astuple(units))
     assert normal.map.mean_size() < 1e7
 
@@ -163,7 +163,7 @@ def test_units_absorb_powers_of_two(k: int, activation: Any) -> None:
     X, y = rng.standard_normal((9, 3)), rng.standard_normal(9)
 
     def normalised(*arrays: np.ndarray, **options: Any) -> Any:
-        return Instance.of(TrainingProblem(*arrays, **options)).normalised()
+        return Instance.from_problem(TrainingProblem(*arrays, **options)).normalised()
 
     if activation is None:
         normal, units = normalised(X, y, beta=0.3)
@@ -191,17 +191,17 @@ def test_units_absorb_powers_of_two(k: int, activation: Any) -> None:
 def test_normalising_zero_data(loss: Loss, activation: Any) -> None:
     y = np.array([1.0, -1.0])
     problem = TrainingProblem(np.zeros((2, 3)), y, beta=1.0, loss=loss, activation=activation)
-    normal, _ = Instance.of(problem).normalised()
+    normal, _ = Instance.from_problem(problem).normalised()
     assert not normal.map.X.any()
     assert 0.0 < normal.penalty < math.inf
     if not loss.labels:
-        normal, _ = Instance.of(TrainingProblem(np.eye(2), np.zeros(2), beta=1.0, loss=loss)).normalised()
+        normal, _ = Instance.from_problem(TrainingProblem(np.eye(2), np.zeros(2), beta=1.0, loss=loss)).normalised()
         assert not normal.target.any()
 
 
 def test_predictions_and_adjoints_are_adjoint_for_several_outputs() -> None:
     problem = random_vector_problem(3, 3, 7, 4, "squared", beta=0.1, activation="relu_like", levels=3)
-    instance = Instance.of(problem)
+    instance = Instance.from_problem(problem)
     rng = np.random.default_rng(0)
     blocks, nu = rng.standard_normal((4, 4, 4)), rng.standard_normal((7, 4))
     # Predictions are twice the map.
@@ -239,11 +239,11 @@ VARIANTS = [
 @pytest.mark.parametrize("n_outputs", [0, 3])
 def test_reduced_problems_have_the_same_optimal_value(n_outputs: int, kind: str, options: dict[str, Any]) -> None:
     vector = tall_problem(5, 3, kind, n_outputs, beta=0.4, **options)
-    assert Reduction.applies(Instance.of(vector))
-    reduction = Reduction(Instance.of(vector.output(0)).normalised()[0], vector.targets)
+    assert Reduction.applies(Instance.from_problem(vector))
+    reduction = Reduction(Instance.from_problem(vector.output(0)).normalised()[0], vector.targets)
     for k in range(vector.n_outputs):
         problem = vector.output(k)
-        normal, units = Instance.of(problem).normalised()
+        normal, units = Instance.from_problem(problem).normalised()
         reduced = reduction.reduced(normal, units, k)
         p = problem.size * (problem.size + 1) // 2
         assert reduced.map.n_rows <= p < problem.n_samples
@@ -273,9 +273,9 @@ def test_lifted_duals_have_the_same_matrix_and_complementary_residuals(
     seed: int, d: int, kind: str, n_outputs: int, options: dict[str, Any], beta: float
 ) -> None:
     vector = tall_problem(seed, d, kind, n_outputs, beta=beta, **options)
-    reduction = Reduction(Instance.of(vector.output(0)).normalised()[0], vector.targets)
+    reduction = Reduction(Instance.from_problem(vector.output(0)).normalised()[0], vector.targets)
     k = vector.n_outputs - 1
-    normal, units = Instance.of(vector.output(k)).normalised()
+    normal, units = Instance.from_problem(vector.output(k)).normalised()
     reduced = reduction.reduced(normal, units, k)
     rng = np.random.default_rng(seed)
     nu = 2.0 * reduced.target + rng.standard_normal((reduced.map.n_rows, 1))
@@ -301,7 +301,7 @@ def test_lifted_duals_have_the_same_matrix_and_complementary_residuals(
 
 def test_explicit_rows_are_adjoint_too() -> None:
     problem = tall_problem(1, 3, "full", beta=0.1, activation="relu_like")
-    normal, units = Instance.of(problem).normalised()
+    normal, units = Instance.from_problem(problem).normalised()
     reduced = Reduction(normal, problem.targets).reduced(normal, units, 0)
     rng = np.random.default_rng(0)
     S, nu = rng.standard_normal((4, 4)), rng.standard_normal(reduced.map.n_rows)
@@ -311,10 +311,10 @@ def test_explicit_rows_are_adjoint_too() -> None:
 
 @pytest.mark.parametrize(("loss", "pays"), [("squared", True), ("huber", False), ("absolute", False)])
 def test_only_the_squared_loss_on_many_rows_is_reduced(loss: str, pays: bool) -> None:
-    assert Reduction.applies(Instance.of(random_problem(0, 3, 7, loss=loss))) is pays
-    assert not Reduction.applies(Instance.of(random_problem(0, 3, 6, loss=loss)))
+    assert Reduction.applies(Instance.from_problem(random_problem(0, 3, 7, loss=loss))) is pays
+    assert not Reduction.applies(Instance.from_problem(random_problem(0, 3, 6, loss=loss)))
     lifted = TrainingProblem(np.ones((7, 3)), np.ones(7), beta=1.0, loss=loss, activation="relu_like")
-    assert not Reduction.applies(Instance.of(lifted)), "10 rows for N = 4"
+    assert not Reduction.applies(Instance.from_problem(lifted)), "10 rows for N = 4"
 
 
 @pytest.mark.parametrize("kind", ["full", "deficient", "few"])

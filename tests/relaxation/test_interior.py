@@ -40,7 +40,7 @@ def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-8, **limits) -> 
         told.append(progress)
         return given_callback(progress) if given_callback else None
 
-    instance = Instance.of(problem).normalised()[0]
+    instance = Instance.from_problem(problem).normalised()[0]
     with deadline.within(seconds):
         return solve_interior(instance, Settings(tol, max_iter=limits.pop("max_iter", None), callback=callback)), told
 
@@ -50,7 +50,7 @@ def solved(problem: qsdp.TrainingProblem, tol: float = 1e-8) -> Relaxation:
     raw, told = raw_solution(problem, tol)
     assert raw.status == "optimal"
     assert told[-1].relative_gap <= tol * max(1, problem.n_outputs)
-    return finish(ScaledProblem.of(problem), raw, solver="interior", tol=tol)
+    return finish(ScaledProblem.from_problem(problem), raw, solver="interior", tol=tol)
 
 
 def reference(problem: qsdp.TrainingProblem) -> Relaxation:
@@ -161,7 +161,7 @@ def test_bounds_and_points_of_random_problems(seed, n, d, log_beta, loss, size):
     X = np.round(rng.standard_normal((n, d)), 1) * size
     problem = qsdp.TrainingProblem(X, rng.standard_normal(n), beta=10.0**log_beta, loss=loss)
     raw, told = raw_solution(problem, 1e-6)
-    relaxation = finish(ScaledProblem.of(problem), raw, solver="interior", tol=1e-6)
+    relaxation = finish(ScaledProblem.from_problem(problem), raw, solver="interior", tol=1e-6)
     # Optima far below the value at zero are small differences.
     assert told[-1].gap <= 1e-4 * told[-1].objective + 1e-9 * told[0].objective
     assert relaxation.lower_bound <= relaxation.objective * (1.0 + 1e-12)

@@ -26,8 +26,8 @@ def problem_of(loss: str, n: int = 15, d: int = 3, **options) -> qsdp.TrainingPr
 
 def assert_certified(problem, raw) -> qsdp.Relaxation:
     assert raw.status in STATUSES
-    relaxation = finish(ScaledProblem.of(problem), raw, solver="interior", tol=1e-6, stretch=False)
-    instance = Instance.of(problem).normalised()[0]
+    relaxation = finish(ScaledProblem.from_problem(problem), raw, solver="interior", tol=1e-6, stretch=False)
+    instance = Instance.from_problem(problem).normalised()[0]
     for Z, V in zip(np.atleast_3d(raw.Z), np.atleast_3d(raw.V), strict=True):
         size = max(1e-300, np.abs(V).max())
         assert np.linalg.eigvalsh(V + Z)[0] >= -1e-12 * size
@@ -46,7 +46,7 @@ def assert_certified(problem, raw) -> qsdp.Relaxation:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_stop_leaves_a_valid_pair(loss):
     problem = problem_of(loss)
-    optimum = finish(ScaledProblem.of(problem), raw_solution(problem, 1e-7)[0], solver="interior", tol=1e-7)
+    optimum = finish(ScaledProblem.from_problem(problem), raw_solution(problem, 1e-7)[0], solver="interior", tol=1e-7)
     for k in range(optimum.iterations):
         raw, told = raw_solution(problem, 1e-7, callback=lambda progress, k=k: progress.iteration == k)
         assert raw.status == "stopped by the callback"
@@ -81,7 +81,7 @@ def test_iterates_are_certified_where_someone_may_see_them(monkeypatch):
     counts = []
     for seconds, callback in ((math.inf, None), (1e6, None), (math.inf, lambda progress: None)):
         with deadline.within(seconds):
-            raw = solve_interior(Instance.of(problem).normalised()[0], Settings(1e-6, callback=callback))
+            raw = solve_interior(Instance.from_problem(problem).normalised()[0], Settings(1e-6, callback=callback))
         assert_certified(problem, raw)
         counts.append((raw.iterations, len(offered)))
         offered.clear()
@@ -109,8 +109,8 @@ def test_limits_are_those_of_all_outputs():
     assert whole.status == "optimal"
     assert [p.iteration for p in told] == sorted(p.iteration for p in told)
     assert told[-1].objective == pytest.approx(
-        finish(ScaledProblem.of(problem), whole, solver="", tol=1.0).objective
-        / Instance.of(problem).normalised()[1].value,
+        finish(ScaledProblem.from_problem(problem), whole, solver="", tol=1.0).objective
+        / Instance.from_problem(problem).normalised()[1].value,
         rel=1e-9,
     )
     raw, _ = raw_solution(problem, 1e-8, callback=lambda progress: progress.iteration == whole.iterations // 2)
@@ -157,7 +157,7 @@ def test_activations_that_ignore_parts_of_the_data(coefficients, n):
 
 def in_units_of(problem: qsdp.TrainingProblem, other: qsdp.TrainingProblem, raw: RawSolution) -> RawSolution:
     """Return a solution of the other problem's normalised instance in the units of this one's."""
-    ours, theirs = (Instance.of(p).normalised()[1] for p in (problem, other))
+    ours, theirs = (Instance.from_problem(p).normalised()[1] for p in (problem, other))
     weight = theirs.weight / ours.weight
     dual = (theirs.value / theirs.prediction) / (ours.value / ours.prediction)
     return replace(raw, Z=weight * raw.Z, V=weight * raw.V, W=weight * raw.V, nu=dual * raw.nu)
@@ -168,7 +168,7 @@ def in_units_of(problem: qsdp.TrainingProblem, other: qsdp.TrainingProblem, raw:
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 1.2])
 def test_warm_start_from_a_neighbouring_price(loss, n, d, ratio):
     problem, other = (problem_of(loss, n, d, beta=beta) for beta in (0.5, 0.5 * ratio))
-    instance = Instance.of(problem).normalised()[0]
+    instance = Instance.from_problem(problem).normalised()[0]
     given = in_units_of(problem, other, raw_solution(other, 1e-6)[0])
     cold = solve_interior(instance, Settings(1e-6))
     warm = solve_interior(instance, Settings(1e-6, start=given))
@@ -183,7 +183,7 @@ def test_warm_start_of_several_outputs_with_a_zero_column():
     X, y = data(30, 4, "squared")
     X[:, 2] = 0.0
     problem = qsdp.TrainingProblem(X, np.stack([y, y**2], axis=1), beta=0.5)
-    instance = Instance.of(problem).normalised()[0]
+    instance = Instance.from_problem(problem).normalised()[0]
     given = solve_interior(instance, Settings(1e-8))
     warm = solve_interior(instance, Settings(1e-6, start=given))
     assert warm.status == "optimal"
@@ -206,7 +206,7 @@ def test_warm_start_of_several_outputs_with_a_zero_column():
 )
 def test_useless_starts_do_no_harm(changes):
     problem = problem_of("squared")
-    instance = Instance.of(problem).normalised()[0]
+    instance = Instance.from_problem(problem).normalised()[0]
     given = replace(solve_interior(instance, Settings(1e-2)), **changes)
     raw = solve_interior(instance, Settings(1e-6, start=given))
     assert raw.status == "optimal"

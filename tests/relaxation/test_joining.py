@@ -47,7 +47,7 @@ def problem_of(outputs=0, beta=0.3, n=60, d=6, **kind):
 
 def stopped(problem) -> Relaxation:
     """Return a relaxation that ended long before its tolerance: a point along the gradient, and the bound of zero."""
-    scaled = ScaledProblem.of(problem)
+    scaled = ScaledProblem.from_problem(problem)
     nu = 0.5 * scaled.instance.zero_dual
     raw = replace(along_gradient(scaled.instance), nu=nu, status="time limit")
     return finish(scaled, raw, solver="splitting", tol=1e-6, certified=True)
@@ -124,7 +124,7 @@ class TestBetterOf:
     def test_outputs_that_do_not_interact_are_chosen_apart(self):
         problem = problem_of(outputs=3)
         good = qsdp.solve_relaxation(problem, tol=1e-8)
-        scaled = ScaledProblem.of(problem)
+        scaled = ScaledProblem.from_problem(problem)
         raw = scaled.inside(good.Z_stack, good.V_stack, good.dual.nu, good.dual.z)
 
         def spoiled(outputs):
@@ -164,7 +164,7 @@ class TestEndOfTime:
     @pytest.mark.parametrize("kind", ["bilinear", "logistic", "outputs"])
     def test_gradients_prove_more_than_a_poor_dual_vector(self, kind):
         problem = problem_of(**KINDS[kind])
-        scaled = ScaledProblem.of(problem)
+        scaled = ScaledProblem.from_problem(problem)
         good = qsdp.solve_relaxation(problem, tol=1e-3)
         nu = np.random.default_rng(1).standard_normal(good.dual.nu.shape) * good.dual.nu
         raw = scaled.inside(good.Z_stack, good.V_stack, nu, good.dual.z)
@@ -173,14 +173,14 @@ class TestEndOfTime:
         gradient = -problem.data_fit.gradient(problem.relaxed_predictions(good.Z_stack))
         if problem.scalar:
             # One decomposition with the row sums as weights.
-            cheap = instance_bound(Instance.of(problem), [gradient], exhaustive=False).value
+            cheap = instance_bound(Instance.from_problem(problem), [gradient], exhaustive=False).value
             assert found.lower_bound == pytest.approx(cheap, rel=1e-9)
         assert found.lower_bound > 2.0 * best_dual_bound(problem, [nu], [good.dual.z]).value
         assert_honest(found)
 
     def test_outputs_that_were_not_begun_have_a_point_along_the_gradient(self):
         problem = problem_of(outputs=3)
-        instance = ScaledProblem.of(problem).instance
+        instance = ScaledProblem.from_problem(problem).instance
         Z, V = np.zeros((2, 3, problem.size, problem.size))
         V[0] = np.eye(problem.size)
         Z[0] = 0.1 * V[0]
@@ -200,7 +200,7 @@ class TestChoiceInTime:
         counts = {"interior": interior, "splitting": splitting, "low-rank": np.inf}
         monkeypatch.setattr("qsdp.relaxation.backends._operations", lambda backend, *rest: counts[backend.name])
         monkeypatch.setattr("qsdp.relaxation.backends.SECOND", 0.0)
-        instance = ScaledProblem.of(problem_of()).instance
+        instance = ScaledProblem.from_problem(problem_of()).instance
         options = Settings(1e-6)
         return options, instance, choose_backend("auto", instance, options)
 

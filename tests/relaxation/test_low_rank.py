@@ -37,7 +37,7 @@ def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-6, start=None, *
         told.append(progress)
         return stop(progress) if stop else None
 
-    instance = Instance.of(problem).normalised()[0]
+    instance = Instance.from_problem(problem).normalised()[0]
     with deadline.within(seconds):
         return solve_low_rank(instance, Settings(tol, callback=callback, start=start, **limits)), told
 
@@ -45,7 +45,7 @@ def raw_solution(problem: qsdp.TrainingProblem, tol: float = 1e-6, start=None, *
 def solved(problem: qsdp.TrainingProblem, tol: float = 1e-6) -> Relaxation:
     raw, _ = raw_solution(problem, tol)
     assert raw.status == "optimal"
-    return finish(ScaledProblem.of(problem), raw, solver="low rank", tol=tol, certified=True)
+    return finish(ScaledProblem.from_problem(problem), raw, solver="low rank", tol=tol, certified=True)
 
 
 def reference(problem: qsdp.TrainingProblem) -> Relaxation:
@@ -70,7 +70,7 @@ def assert_certified(problem: qsdp.TrainingProblem, raw: RawSolution) -> Relaxat
     for V, Z in zip(raw.V, raw.Z, strict=True):
         for block in (V + Z, V - Z):
             assert np.linalg.eigvalsh(block)[0] >= -1e-12 * max(1e-300, np.abs(V).max())
-    relaxation = finish(ScaledProblem.of(problem), raw, solver="low rank", tol=1e-6)
+    relaxation = finish(ScaledProblem.from_problem(problem), raw, solver="low rank", tol=1e-6)
     theirs = reference(problem)
     assert relaxation.lower_bound <= theirs.objective * (1.0 + 1e-9)
     assert relaxation.objective >= theirs.lower_bound * (1.0 - 1e-9)
@@ -107,7 +107,7 @@ def test_outputs_are_solved_one_after_the_other(loss):
     assert raw.nu is not None
     assert raw.nu.shape == Y.shape
     objective, theirs = (
-        finish(ScaledProblem.of(problem), raw, solver="low rank", tol=1e-6).objective,
+        finish(ScaledProblem.from_problem(problem), raw, solver="low rank", tol=1e-6).objective,
         reference(problem).objective,
     )
     assert objective == pytest.approx(theirs, rel=1e-5)
@@ -132,7 +132,7 @@ def counted(monkeypatch):
 def test_outputs_after_one_that_takes_too_many_operations_are_not_solved(counted):
     X, y = data(200, 20, "squared")
     problem = qsdp.TrainingProblem(X, np.stack([y, X[:, 0], -y], axis=1), beta=1e-3)
-    raw = solve_low_rank(ScaledProblem.of(problem).instance, Settings(tol=1e-6, effort=1e7))
+    raw = solve_low_rank(ScaledProblem.from_problem(problem).instance, Settings(tol=1e-6, effort=1e7))
     assert raw.status != "optimal"
     # The first output may use two thirds, and the others end at their first check.
     assert 0.6e7 < counted[0].operations < 0.8e7
@@ -141,7 +141,7 @@ def test_outputs_after_one_that_takes_too_many_operations_are_not_solved(counted
 @pytest.mark.parametrize(("elapsed", "share"), [(19.0, 1.0), (21.0, 0.5)])
 def test_half_of_the_operations_end_an_attempt_after_a_quarter_of_the_time(monkeypatch, counted, elapsed, share):
     X, y = data(200, 20, "squared")
-    instance = ScaledProblem.of(qsdp.TrainingProblem(X, y, beta=1e-3)).instance
+    instance = ScaledProblem.from_problem(qsdp.TrainingProblem(X, y, beta=1e-3)).instance
     with deadline.after(100.0):
         # All clocks stand still, so that 100 seconds minus these are left.
         monkeypatch.setattr(deadline.Deadline, "elapsed", property(lambda _: elapsed))
@@ -155,7 +155,7 @@ def test_products_in_single_precision(monkeypatch, activation):
     monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.factor_objective.WORK_FLOATS", 0)
     X, y = data(60, 5, "squared")
     problem = qsdp.TrainingProblem(X, y, beta=2.0, activation=activation)
-    raw = solve_low_rank(Instance.of(problem).normalised()[0], Settings(1e-5))
+    raw = solve_low_rank(Instance.from_problem(problem).normalised()[0], Settings(1e-5))
     assert raw.status == "optimal"
     assert_certified(problem, raw)
 

@@ -107,7 +107,7 @@ def test_after_a_limit_one_cheap_certificate_follows(solver, outputs, monkeypatc
 
 def test_the_weights_of_a_certificate_have_no_limit():
     problem = problem_of(d=30)
-    scaled, raw = ScaledProblem.of(problem), RawSolution(status="stalled")
+    scaled, raw = ScaledProblem.from_problem(problem), RawSolution(status="stalled")
     whole = finish(scaled, raw, solver="interior", tol=1e-6)
     with deadline.within(0.0):
         after = finish(scaled, raw, solver="interior", tol=1e-6)
@@ -160,7 +160,7 @@ def constant(n: int, d: int, loss: str) -> qsdp.TrainingProblem:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_auto_takes_low_rank_where_neither_kernel_nor_gram_matrix_has_room(loss):
-    instance = Instance.of(constant(20_000, 300, loss)).normalised()[0]
+    instance = Instance.from_problem(constant(20_000, 300, loss)).normalised()[0]
     chosen = choose_backend("auto", instance, Settings(1e-6)).name
     assert chosen == ("low-rank" if LOSSES[loss].smooth else "splitting")
 
@@ -179,7 +179,7 @@ def test_auto_on_hundreds_of_inputs(n, d, outputs, expected, time_limit):
     problem = qsdp.TrainingProblem(np.ones((n, d)), np.ones((n, outputs)), beta=1.0)
     settings = Settings(1e-2)
     with deadline.within(time_limit):
-        assert choose_backend("auto", Instance.of(problem), settings).name == expected
+        assert choose_backend("auto", Instance.from_problem(problem), settings).name == expected
 
 
 @pytest.mark.parametrize("loss", ["absolute", "hinge"])
@@ -274,7 +274,7 @@ def test_memory_of_low_rank_is_that_of_the_data_and_the_images_of_the_factors(mo
 
     monkeypatch.setattr(Objective, "at", recording)
     X, y = data(n, d, "squared")
-    instance = Instance.of(qsdp.TrainingProblem(X, y, beta=100.0)).normalised()[0]
+    instance = Instance.from_problem(qsdp.TrainingProblem(X, y, beta=100.0)).normalised()[0]
     tracemalloc.start()
     try:
         raw = solve_low_rank(instance, Settings(1e-6, max_iter=5))

@@ -15,7 +15,7 @@ from qsdp.relaxation.scaled import RawSolution
 def repair(problem, *blocks):
     """Repair of one output, without its axis."""
     stacked = [None if block is None else block[None] for block in blocks]
-    return [part[0] for part in repair_instance(Instance.of(problem), RawSolution(*stacked))[:3]]
+    return [part[0] for part in repair_instance(Instance.from_problem(problem), RawSolution(*stacked))[:3]]
 
 
 def random_feasible(rng, d):
@@ -58,7 +58,7 @@ def test_the_repair_of_a_feasible_point_needs_no_eigenvalues(monkeypatch):
     problem = random_problem(0, 6, 12)
     Z, V, W = random_feasible(np.random.default_rng(0), 6)
     monkeypatch.setattr("qsdp.relaxation.repair.positive_part", None)
-    repaired = repair_instance(Instance.of(problem), RawSolution(Z[None], V[None], W[None]), stretch=False)
+    repaired = repair_instance(Instance.from_problem(problem), RawSolution(Z[None], V[None], W[None]), stretch=False)
     for one, other in zip(repaired[:3], (0.5 * (Z + Z.T), 0.5 * (V + W), 1.0), strict=True):
         np.testing.assert_allclose(one[0], other, rtol=1e-12, atol=1e-12)
 

@@ -37,7 +37,7 @@ def weighted(n: int, d: int, loss: str, *, vector: bool = False) -> tuple[qsdp.T
 
 
 def solved(problem: qsdp.TrainingProblem, solver: str, tol: float, max_iter: int = 200) -> Relaxation:
-    scaled = ScaledProblem.of(problem)
+    scaled = ScaledProblem.from_problem(problem)
     solve = {"interior": solve_interior, "splitting": solve_splitting, "low-rank": solve_low_rank}[solver]
     raw = solve(scaled.instance, Settings(tol, max_iter=max_iter))
     return finish(scaled, raw, solver=solver, tol=tol)

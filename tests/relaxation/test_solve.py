@@ -203,7 +203,7 @@ def test_warning_names_the_gap_when_the_solver_stops_early():
 
 def choice(solver, problem, **settings_):
     settings_ = {"tol": 1e-6, "max_iter": None} | settings_
-    return choose_backend(solver, Instance.of(problem).normalised()[0], Settings(**settings_)).name
+    return choose_backend(solver, Instance.from_problem(problem).normalised()[0], Settings(**settings_)).name
 
 
 def correlated(noise, n=2000, d=30):
@@ -220,7 +220,7 @@ def test_the_price_at_zero_is_one_of_a_pair_of_signs(outputs):
     rng = np.random.default_rng(outputs)
     X = rng.standard_normal((20, 4))
     y = rng.standard_normal((20, outputs))
-    instance = Instance.of(qsdp.TrainingProblem(X, y if outputs > 1 else y[:, 0], beta=1.0))
+    instance = Instance.from_problem(qsdp.TrainingProblem(X, y if outputs > 1 else y[:, 0], beta=1.0))
     signs = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
     # Minus the gradient of the squared loss at zero is 2 y.
     values = np.array([signs @ (X.T * column) @ X @ signs.T for column in 2.0 * y.T])
@@ -256,7 +256,7 @@ class TestFirstTry:
     @pytest.mark.parametrize(("share", "tried"), [(0.5e-3, False), (2e-3, True)])
     def test_it_is_not_tried_where_beta_is_tiny(self, share, tried):
         problem = correlated(0.05)
-        instance, _ = Instance.of(problem.with_beta(share * qsdp.beta_max(problem))).normalised()
+        instance, _ = Instance.from_problem(problem.with_beta(share * qsdp.beta_max(problem))).normalised()
         wanted = Settings(tol=1e-3, max_iter=None)
         backend = choose_backend("auto", instance, wanted)
         assert (low_rank_first(backend, instance, wanted) is not None) == tried

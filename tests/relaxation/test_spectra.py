@@ -51,7 +51,7 @@ def test_bounds_are_those_of_the_whole_matrices(
     activation: str | None, outputs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem, rng = wide_problem(activation, outputs), np.random.default_rng(1)
-    instance, nu = Instance.of(problem), rng.standard_normal((8, outputs))
+    instance, nu = Instance.from_problem(problem), rng.standard_normal((8, outputs))
     z = rng.exponential(size=(outputs, problem.size))
     M, evaluation = instance.adjoints(nu), DirectEvaluation(instance)
 
@@ -86,7 +86,7 @@ def test_the_weights_of_a_bound_dominate_the_whole_matrix(activation: str | None
 def test_the_point_along_the_gradient_is_that_of_the_whole_matrix(
     activation: str | None, outputs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance = ScaledProblem.of(wide_problem(activation, outputs)).instance
+    instance = ScaledProblem.from_problem(wide_problem(activation, outputs)).instance
     few = along_gradient(instance)
     whole(monkeypatch)
     expected = along_gradient(instance)

@@ -40,7 +40,7 @@ def raw_solution(
         told.append(progress)
         return given_callback(progress) if given_callback else None
 
-    instance = Instance.of(problem).normalised()[0]
+    instance = Instance.from_problem(problem).normalised()[0]
     with deadline.within(seconds):
         return solve_splitting(instance, Settings(tol, callback=callback, **limits), step=step), told
 
@@ -100,7 +100,7 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
 
 def test_smallest_system_is_chosen():
     def chosen(n, d):
-        return choose_step(Instance.of(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0)), 1e-6)
+        return choose_step(Instance.from_problem(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0)), 1e-6)
 
     assert chosen(50, 40) == "kernel"
     assert chosen(5000, 10) == "gram"
@@ -109,7 +109,7 @@ def test_smallest_system_is_chosen():
 
 def test_large_matrices_of_coarse_solves_are_in_single_precision():
     def chosen(n, d, tol, **options):
-        instance = Instance.of(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0, **options))
+        instance = Instance.from_problem(qsdp.TrainingProblem(np.ones((n, d)), np.ones(n), beta=1.0, **options))
         step = choose_step(instance, tol)
         return step, np.dtype(precision(step, instance, tol)).name
 
@@ -119,7 +119,7 @@ def test_large_matrices_of_coarse_solves_are_in_single_precision():
     assert chosen(4000, 100, 1e-2) == ("kernel", "float32")
     assert chosen(4000, 100, 1e-6) == ("kernel", "float64")
     assert chosen(400, 100, 1e-2) == ("kernel", "float64")
-    instance = Instance.of(qsdp.TrainingProblem(np.full((4000, 9), 1e10), np.ones(4000), beta=1.0))
+    instance = Instance.from_problem(qsdp.TrainingProblem(np.full((4000, 9), 1e10), np.ones(4000), beta=1.0))
     assert np.dtype(precision("kernel", instance, 1e-2)).name == "float64"
 
 
@@ -135,7 +135,7 @@ def test_single_precision_reaches_a_thousandth(monkeypatch, step, weighted):
     problem = qsdp.TrainingProblem(X, Y, beta=0.3, sample_weight=weights)
     raw, _ = raw_solution(problem, 1e-3, step)
     assert raw.status == "optimal"
-    single = finish(ScaledProblem.of(problem), raw, solver="", tol=1e-3, certified=True)
+    single = finish(ScaledProblem.from_problem(problem), raw, solver="", tol=1e-3, certified=True)
     assert single.status == "optimal"
     interior = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
     assert single.lower_bound <= interior.objective
@@ -153,7 +153,7 @@ def test_gaps_that_single_precision_leaves_close_in_double_precision(monkeypatch
     problem = qsdp.TrainingProblem(X, Y, beta=1e-7 * qsdp.beta_max(qsdp.TrainingProblem(X, Y, beta=1.0)))
     raw, _ = raw_solution(problem, 1e-3, "gram", max_iter=500)
     assert raw.status == "optimal"
-    assert finish(ScaledProblem.of(problem), raw, solver="", tol=1e-3, certified=True).status == "optimal"
+    assert finish(ScaledProblem.from_problem(problem), raw, solver="", tol=1e-3, certified=True).status == "optimal"
     monkeypatch.setattr(splitting, "fits", lambda *_: False)
     assert raw_solution(problem, 1e-3, "gram", max_iter=500)[0].status == "iteration limit"
 
@@ -182,7 +182,7 @@ def test_agrees_with_a_conic_solver(loss, activation, n):
     raw, told = raw_solution(problem, tol)
     assert raw.status == "optimal"
     assert told[-1].relative_gap <= tol
-    ours, theirs = finish(ScaledProblem.of(problem), raw, solver="splitting", tol=tol), reference(problem)
+    ours, theirs = finish(ScaledProblem.from_problem(problem), raw, solver="splitting", tol=tol), reference(problem)
     assert ours.objective <= theirs.objective * (1.0 + 1.1 * tol)
     assert ours.lower_bound <= theirs.objective * (1.0 + 1e-12)
     assert theirs.lower_bound <= ours.objective * (1.0 + 1e-12)
@@ -196,7 +196,7 @@ def test_every_step_reaches_the_gap(step, loss):
     raw, _ = raw_solution(problem, 1e-5, step)
     assert raw.status == "optimal"
     interior = qsdp.solve_relaxation(problem, solver="interior", tol=1e-6)
-    assert finish(ScaledProblem.of(problem), raw, solver="", tol=1e-5).objective == pytest.approx(
+    assert finish(ScaledProblem.from_problem(problem), raw, solver="", tol=1e-5).objective == pytest.approx(
         interior.objective, rel=2e-5
     )
 
@@ -418,7 +418,7 @@ def test_start_from_the_solution_is_optimal_soon(loss):
 
 def test_start_without_duals():
     problem = problem_of("squared")
-    instance = Instance.of(problem).normalised()[0]
+    instance = Instance.from_problem(problem).normalised()[0]
     cold, _ = raw_solution(problem, 1e-6)
     warm = solve_splitting(instance, Settings(1e-6, start=replace(cold, nu=None, z=None)))
     assert warm.status == "optimal"

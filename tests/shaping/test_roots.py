@@ -100,7 +100,7 @@ def relaxation_of(N, rank, outputs=1):
     Z, V = (np.stack(parts) for parts in zip(*blocks, strict=True))
     X = rng.standard_normal((6, N))
     problem = qsdp.TrainingProblem(X, X[:, :outputs] if outputs > 1 else X[:, 0], beta=1e-3)
-    return finish(ScaledProblem.of(problem), RawSolution(Z, V, V), solver="none", tol=1e-6, stretch=False)
+    return finish(ScaledProblem.from_problem(problem), RawSolution(Z, V, V), solver="none", tol=1e-6, stretch=False)
 
 
 def test_wide_data_are_sampled_without_eigenvectors(monkeypatch):

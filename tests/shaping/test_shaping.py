@@ -38,7 +38,7 @@ def test_both_methods_are_exact_for_any_feasible_point(seed, d):
     factor /= np.linalg.norm(factor, axis=1, keepdims=True)
     K = factor @ factor.T
     relaxation = finish(
-        ScaledProblem.of(problem),
+        ScaledProblem.from_problem(problem),
         RawSolution(K[None, :d, d:], K[None, :d, :d], K[None, d:, d:]),
         solver="none",
         tol=1e-6,
@@ -281,7 +281,9 @@ def test_adaptive_is_exact_and_no_worse_than_krivine(seed, d, levels, activation
         )
     N = problem.size
     Z, V = random_point(seed, N, outputs)
-    relaxation = finish(ScaledProblem.of(problem), RawSolution(Z, V, V), solver="none", tol=1e-6, stretch=False)
+    relaxation = finish(
+        ScaledProblem.from_problem(problem), RawSolution(Z, V, V), solver="none", tol=1e-6, stretch=False
+    )
     found, krivine = (qsdp.shape_covariance(relaxation, method=method) for method in ("adaptive", "krivine"))
     found, krivine = (found, krivine) if outputs > 1 else ([found], [krivine])
     for one, other, Z, rho in zip(found, krivine, relaxation.Z_stack, relaxation.rho_stack, strict=True):

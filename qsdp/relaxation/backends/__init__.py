@@ -182,12 +182,12 @@ def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | 
         return reason
     if (reason := backend.unsuited(instance) if backend.unsuited else None) is not None:
         return f"solver {backend.name!r} does not support {reason}; use solver='splitting' or 'auto'"
-    given = {
+    requested = {
         "time_limit": deadline.left() < math.inf and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,
         "start": settings.start is not None and not backend.certified,
     }
-    for name, refused in given.items():
+    for name, refused in requested.items():
         if refused:
             return f"solver {backend.name!r} does not support {name}" + (
                 "; use max_iter" if name == "time_limit" else ""

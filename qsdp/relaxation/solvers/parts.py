@@ -32,19 +32,19 @@ def solve_parts(instance: Instance, settings: Settings, prepare: Callable[[Insta
     prepare : callable
         Do the work that all outputs share, for the instance in the active coordinates, and return a `SolvePart`.
     """
-    kept = _active_coordinates(instance.map)
-    small = instance if np.all(kept) else replace(instance, map=instance.map.restricted(kept))
+    active = _active_coordinates(instance.map)
+    small = instance if np.all(active) else replace(instance, map=instance.map.restricted(active))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
             solve = prepare(small)
         except tuple(STOPS) as error:
             return zero_solution(instance, STOPS[type(error)])
 
-        def solve_output(k: int, part: Instance, own: Settings) -> RawSolution:
-            return solve(k, part, replace(own, start=_restrict_start(settings.start, instance, kept, k)))
+        def solve_output(k: int, part: Instance, part_settings: Settings) -> RawSolution:
+            return solve(k, part, replace(part_settings, start=_restrict_start(settings.start, instance, active, k)))
 
         raw = _solve_outputs(small, settings, solve_output)
-    return raw if np.all(kept) else _expand(raw, kept)
+    return raw if np.all(active) else _expand(raw, active)
 
 
 # -- outputs that do not interact --------------------------------------------------------------------------
@@ -63,13 +63,13 @@ def _solve_outputs(instance: Instance, settings: Settings, solve: SolvePart) -> 
         if callback is None:
             return None
 
-        def report(own: Progress) -> object:
-            reports[k] = own
+        def report(latest: Progress) -> object:
+            reports[k] = latest
             known = reports.values()
-            objective = sum(one.objective for one in known) + sum(at_zero[len(reports) :])
-            bound = sum(one.lower_bound for one in known)
+            objective = sum(progress.objective for progress in known) + sum(at_zero[len(reports) :])
+            bound = sum(progress.lower_bound for progress in known)
             return callback(
-                Progress(sum(one.iteration for one in known), objective, bound, time.perf_counter() - start)
+                Progress(sum(progress.iteration for progress in known), objective, bound, time.perf_counter() - start)
             )
 
         return report
@@ -80,13 +80,13 @@ def _solve_outputs(instance: Instance, settings: Settings, solve: SolvePart) -> 
             reason = reason or "time limit"
             solutions.append(zero_solution(part, reason))
             continue
-        own = replace(settings, callback=report_of(k))
+        part_settings = replace(settings, callback=report_of(k))
         if reason is not None:
             # The remaining outputs keep the zero point and its bound.
-            own = replace(own, max_iter=0, callback=None)
+            part_settings = replace(part_settings, max_iter=0, callback=None)
         # Allow twice an equal part of the remaining time: easy outputs leave their time to later ones.
         with deadline.fraction(min(1.0, 2.0 / (len(parts) - k))):
-            solutions.append(solve(k, part, own))
+            solutions.append(solve(k, part, part_settings))
         if reason is None and solutions[-1].status in FINAL:
             reason = solutions[-1].status
     statuses = {solution.status for solution in solutions} - {"optimal"}
@@ -115,14 +115,14 @@ def _active_coordinates(data: DataMap) -> np.ndarray:
     if data.n_blocks != 1 or data.layout.weights:
         # Blocks have rows of zeros beyond their sides.
         return np.ones(data.size, dtype=bool)
-    kept = data.active_coordinates()
-    if not np.any(kept):
+    active = data.active_coordinates()
+    if not np.any(active):
         # A matrix without rows would be a special case everywhere.
-        kept[0] = True
-    return kept
+        active[0] = True
+    return active
 
 
-def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndarray, k: int) -> RawSolution | None:
+def _restrict_start(start: RawSolution | None, instance: Instance, active: np.ndarray, k: int) -> RawSolution | None:
     """Extract the warm start of output k, in the active coordinates; None if it cannot be used."""
     if start is None or start.Z is None or start.V is None or start.nu is None or start.z is None:
         return None
@@ -134,20 +134,20 @@ def _restrict_start(start: RawSolution | None, instance: Instance, kept: np.ndar
         return None
     outputs = instance.outputs_of(k)
     mine = instance.matrices_of(outputs)
-    Z, V = (M[mine][:, kept][:, :, kept] for M in (start.Z, start.V))
+    Z, V = (M[mine][:, active][:, :, active] for M in (start.Z, start.V))
     weights = instance.no_weights if start.weights is None else start.weights
-    return RawSolution(Z, V, V, start.nu[:, outputs], start.z[mine][:, kept], weights=weights[outputs])
+    return RawSolution(Z, V, V, start.nu[:, outputs], start.z[mine][:, active], weights=weights[outputs])
 
 
-def _expand(raw: RawSolution, kept: np.ndarray) -> RawSolution:
+def _expand(raw: RawSolution, active: np.ndarray) -> RawSolution:
     """Extend a solution to all coordinates: the dropped ones get the common diagonal and zeros elsewhere."""
     assert raw.Z is not None
     assert raw.V is not None
     assert raw.z is not None
-    shape = (len(raw.Z), len(kept), len(kept))
+    shape = (len(raw.Z), len(active), len(active))
     Z, V, z = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
-    inner = np.ix_(np.arange(len(raw.Z)), kept, kept)
-    Z[inner], V[inner], z[:, kept] = raw.Z, raw.V, raw.z
-    outer = np.flatnonzero(~kept)
+    inner = np.ix_(np.arange(len(raw.Z)), active, active)
+    Z[inner], V[inner], z[:, active] = raw.Z, raw.V, raw.z
+    outer = np.flatnonzero(~active)
     V[:, outer, outer] = np.diagonal(raw.V, axis1=1, axis2=2).max(axis=1, keepdims=True)
     return replace(raw, Z=Z, V=V, W=V, z=z)

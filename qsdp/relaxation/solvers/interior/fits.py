@@ -62,7 +62,7 @@ class Fit(ABC):
         self.nu = nu
         #: Real weights of shape (C, p), and the derivative of each by its entry of L' nu, after `linearise`.
         self.weights = self.stiffness = np.zeros((len(nu), 0))
-        self._step = self._kept = np.zeros_like(nu)
+        self._step = self._stored = np.zeros_like(nu)
 
     @abstractmethod
     def linearise(self, prediction: FloatArray) -> FloatArray:
@@ -97,11 +97,11 @@ class Fit(ABC):
 
     def keep(self) -> None:
         """Store the last direction for `move`."""
-        self._kept = self._step
+        self._stored = self._step
 
     def move(self, length: float) -> None:
         """Take a step of this length along the direction stored by `keep`."""
-        self.nu = self.nu + length * self._kept
+        self.nu = self.nu + length * self._stored
 
 
 def fit_of(fit: DataFit, nu: FloatArray) -> Fit:
@@ -157,7 +157,7 @@ class SlackFit(Fit):
         self._s = costs - self._signs * nu
         self.x = np.full(self._signs.shape, float(np.abs(target).sum()) / max(1, target.size) or 1.0)
         self.n_pairs = self._signs.size
-        self._aim = self._dx = self._ds = self._kept_x = self._kept_s = np.zeros_like(self.x)
+        self._aim = self._dx = self._ds = self._stored_x = self._stored_s = np.zeros_like(self.x)
 
     def centre(self, prediction: FloatArray, mu: float) -> None:
         """Set the slacks to the parts of the residual, moved off the boundary."""
@@ -199,13 +199,13 @@ class SlackFit(Fit):
     def keep(self) -> None:
         """Store the steps of the multiplier and of the slacks."""
         super().keep()
-        self._kept_x, self._kept_s = self._dx, self._ds
+        self._stored_x, self._stored_s = self._dx, self._ds
 
     def move(self, length: float) -> None:
         """Take a step of this length of the multiplier and of the slacks."""
         super().move(length)
-        self.x = self.x + length * self._kept_x
-        self._s = self._s + length * self._kept_s
+        self.x = self.x + length * self._stored_x
+        self._s = self._s + length * self._stored_s
 
 
 class SmoothFit(Fit):
@@ -264,7 +264,7 @@ class WeightedFit(Fit):
         self.x = np.maximum(self._signs * weights, 0.0) + mu / self._s
         self.n_pairs = fit.n_pairs + self.x.size
         self.weights = self.x[0] - self.x[1]
-        self._aim = self._dx = self._ds = self._kept_x = self._kept_s = np.zeros_like(self.x)
+        self._aim = self._dx = self._ds = self._stored_x = self._stored_s = np.zeros_like(self.x)
 
     @property
     def point_weights(self) -> FloatArray:
@@ -317,14 +317,14 @@ class WeightedFit(Fit):
     def keep(self) -> None:
         """Store the last direction for `move`."""
         self._fit.keep()
-        self._kept_x, self._kept_s = self._dx, self._ds
+        self._stored_x, self._stored_s = self._dx, self._ds
 
     def move(self, length: float) -> None:
         """Take a step of this length along the stored direction."""
         self._fit.move(length)
         self.nu = self._fit.nu
-        self.x = self.x + length * self._kept_x
-        self._s = self._s + length * self._kept_s
+        self.x = self.x + length * self._stored_x
+        self._s = self._s + length * self._stored_s
         self.weights = self.x[0] - self.x[1]
 
 
@@ -364,8 +364,8 @@ class JoinedFit(Fit):
 
     def direct(self, step: FloatArray) -> None:
         """Set the steps of the multipliers of both fits."""
-        for part, own in zip(self._parts, self._split(step), strict=True):
-            part.direct(own)
+        for part, part_step in zip(self._parts, self._split(step), strict=True):
+            part.direct(part_step)
 
     def keep(self) -> None:
         """Store the last directions of both fits for `move`."""

@@ -56,7 +56,7 @@ def _solve_part(cache: FactorCache, k: int, part: Instance, settings: Settings) 
     return zero_solution(part, status) if incumbent is None else incumbent.solution(status)
 
 
-def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: RawSolution | None) -> str:
+def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, previous: RawSolution | None) -> str:
     """Follow the central path from a warm or a cold start, unless the zero point is optimal."""
     newton = setup.newton
     nu = setup.fit.zero_dual.T
@@ -82,7 +82,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, given: Raw
         weights = _weights_by_rows(M)
         z = max(float(setup.dominating(nu, M, weights).max()), float(np.abs(real).max(initial=0.0))) * weights
     start = cold_start(setup.fit, newton, nu, M, radius, z, dual_radius, float(incumbent.objectives.sum()))
-    if given is not None and (warm := _warm(part, setup, incumbent, start, given)) is not None:
+    if previous is not None and (warm := _warm(part, setup, incumbent, start, previous)) is not None:
         fit = _fit_at(setup, warm)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
         reason = follow(newton, fit, State(warm.Y, warm.r, warm.z), dual_radius, incumbent, setup.candidate)
@@ -100,22 +100,22 @@ def _fit_at(setup: NewtonSetup, start: Start) -> Fit:
     return WeightedFit(fit, columns, start.dual_radius, start.weights, _mean_product(setup.newton, start))
 
 
-def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start, given: RawSolution) -> Start | None:
+def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start, previous: RawSolution) -> Start | None:
     """Offer an initial solution to the incumbent, and return a start near it, or None if its gap is too large."""
-    assert given.nu is not None
-    assert given.z is not None
-    Z, V, _, weights = repair(part, given)
-    nu = setup.multiplier(part.fit.project(given.nu))
+    assert previous.nu is not None
+    assert previous.z is not None
+    Z, V, _, weights = repair(part, previous)
+    nu = setup.multiplier(part.fit.project(previous.nu))
     incumbent.offer_point(V + Z, V - Z, weights)
-    incumbent.offer_dual(setup.candidate(nu), given.z)
+    incumbent.offer_dual(setup.candidate(nu), previous.z)
     Y = np.stack([V + Z, V - Z], axis=1)
-    return _warm_start(cold, setup, nu, Y, weights, given.z, float(incumbent.gaps.max()))
+    return _warm_start(cold, setup, nu, Y, weights, previous.z, float(incumbent.gaps.max()))
 
 
 def _mean_product(newton: Newton, start: Start) -> float:
     M = newton.adjoint(start.nu)
-    own = np.vdot(np.diagonal(start.Y[:, 0] + start.Y[:, 1], axis1=1, axis2=2), start.z)
-    return float(own - np.vdot(start.Y[:, 0] - start.Y[:, 1], M)) / (2 * start.z.size)
+    complementarity = np.vdot(np.diagonal(start.Y[:, 0] + start.Y[:, 1], axis1=1, axis2=2), start.z)
+    return float(complementarity - np.vdot(start.Y[:, 0] - start.Y[:, 1], M)) / (2 * start.z.size)
 
 
 # -- starts ------------------------------------------------------------------------------------------------
@@ -152,10 +152,10 @@ def cold_start(
     needed, columns = float(z[0].sum()), newton.coordinates.columns
     ratio = dual_radius / max(dual_radius, needed)
     part, power, reach = _QUADRATIC_START if fit.quadratic else _START
-    share = part * ratio**power
+    scale = part * ratio**power
     if columns.size:
         # The dual matrices may exceed the dual radius at first, as their weights z do, but real weights may not.
-        share = min(share, part * dual_radius / max(dual_radius, float(np.abs(nu @ columns).max())))
+        scale = min(scale, part * dual_radius / max(dual_radius, float(np.abs(nu @ columns).max())))
     roots = 1.0 if fit.weights is None else np.sqrt(fit.weights)
     moved = float(np.linalg.norm(roots * (newton.forward(M) + nu @ columns @ columns.T)))
     explained = float(np.linalg.norm(roots * fit.target.T)) / max(moved, 1e-300) * radius
@@ -168,8 +168,8 @@ def cold_start(
     Y = np.zeros((n_blocks, 2, size, size))
     diagonal = np.arange(size)
     Y[..., diagonal, diagonal] = 0.5 * r
-    z = max(share / part, dual_radius / needed) * z
-    return Start(share * nu, Y, np.full(n_blocks, r), z, dual_radius, np.zeros((len(nu), columns.shape[1])))
+    z = max(scale / part, dual_radius / needed) * z
+    return Start(scale * nu, Y, np.full(n_blocks, r), z, dual_radius, np.zeros((len(nu), columns.shape[1])))
 
 
 def _weights_by_rows(M: FloatArray) -> FloatArray:
@@ -177,8 +177,8 @@ def _weights_by_rows(M: FloatArray) -> FloatArray:
     sums = np.abs(M).sum(axis=2)
     totals = sums.sum(axis=1, keepdims=True)
     # A class without samples has rows of zeros.
-    shares = np.divide(sums, totals, out=np.full_like(sums, 1.0 / sums.shape[1]), where=totals > 0.0)
-    weights: FloatArray = 0.5 / sums.shape[1] + 0.5 * shares
+    fractions = np.divide(sums, totals, out=np.full_like(sums, 1.0 / sums.shape[1]), where=totals > 0.0)
+    weights: FloatArray = 0.5 / sums.shape[1] + 0.5 * fractions
     return weights
 
 
@@ -200,20 +200,20 @@ def _warm_start(
     scaled = setup.dominating(nu, setup.newton.adjoint(nu), weights)
     needed = scaled * weights.sum(axis=1)
     largest = float(np.abs(nu @ setup.newton.coordinates.columns).max(initial=0.0))
-    share = dual_radius / max(dual_radius, float(needed.max()), largest)
-    weights *= share * scaled[:, None]
+    scale = dual_radius / max(dual_radius, float(needed.max()), largest)
+    weights *= scale * scaled[:, None]
     weights += (dual_radius - weights.sum(axis=1, keepdims=True)) / size
     # The farther the pair is from a solution, the more of the cold start is mixed in.
     mixed = min(0.25, max(ROUGH, gap))
-    kept = 1.0 - mixed
+    unmixed = 1.0 - mixed
     even = np.zeros_like(Y)
     diagonal = np.arange(size)
     even[..., diagonal, diagonal] = 0.5 * r[:, None, None]
     return Start(
-        kept * share * nu + mixed * min(1.0, dual_radius / float(cold.z.sum(axis=1).max())) * cold.nu,
-        kept * Y + mixed * even,
+        unmixed * scale * nu + mixed * min(1.0, dual_radius / float(cold.z.sum(axis=1).max())) * cold.nu,
+        unmixed * Y + mixed * even,
         r,
-        kept * weights + mixed * dual_radius / size,
+        unmixed * weights + mixed * dual_radius / size,
         dual_radius,
-        kept * real,
+        unmixed * real,
     )

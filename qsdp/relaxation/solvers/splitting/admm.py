@@ -131,8 +131,8 @@ def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings, double
     if (status := incumbent.stop(0)) is not None:
         return status
     assert settings.max_iter is not None
-    most = settings.max_iter
-    together = max(MAX_STEPS, int(_TOGETHER * iteration.side)) if incumbent.n_parts > 1 else most
+    max_iter = settings.max_iter
+    together = max(MAX_STEPS, int(_TOGETHER * iteration.side)) if incumbent.n_parts > 1 else max_iter
     k, status = _iterate(iteration, incumbent, settings, 0, together if doubled is None else MAX_STEPS)
     if status is None and doubled is not None:
         incumbent.evaluation.free()
@@ -141,7 +141,7 @@ def _run(iteration: _Iteration, incumbent: Incumbent, settings: Settings, double
     while status is None:
         slow = np.flatnonzero(incumbent.gaps > settings.tol)
         iteration.begin(slow[:1])
-        k, status = _iterate(iteration, incumbent, settings, k, k + max(MAX_STEPS, (most - k) // len(slow)))
+        k, status = _iterate(iteration, incumbent, settings, k, k + max(MAX_STEPS, (max_iter - k) // len(slow)))
     return status
 
 
@@ -238,29 +238,29 @@ class _Iteration:
     def _guess(self) -> tuple[FloatArray, float, float, float]:
         """Estimate weights (R, N) of the diagonals, r, the weight of the predictions, and the size of real weights."""
         instance = self._instance
-        own = self._active
+        active = self._active
         M, m = instance.map.pull(instance.zero_dual)
-        z = np.abs(M.reshape(self._shape)[own]).sum(axis=(0, 3))
+        z = np.abs(M.reshape(self._shape)[active]).sum(axis=(0, 3))
         sums = z.sum(axis=1, keepdims=True)
         z *= instance.dual_radius / np.where(sums > 0.0, sums, 1.0)
         radii = np.array([_radius(matrix) for matrix in M]).reshape(self._shape[:2])
         ray = self._evaluation.point(M, m)
         # Coupled outputs have one value together.
         n_parts, sums = instance.fit.n_parts, radii.sum(axis=1) + np.abs(m).sum(axis=1)
-        costs, mine = instance.dual_radius * sums.reshape(n_parts, -1).sum(axis=1), np.unique(own % n_parts)
+        costs, mine = instance.dual_radius * sums.reshape(n_parts, -1).sum(axis=1), np.unique(active % n_parts)
         scales = ray.best(costs)
         if not self._squared:
             trials = np.geomspace(NEGLIGIBLE, MODERATE, HALVINGS)
             values = np.array([ray.values(np.full(len(costs), s)) + s * costs for s in trials])
             scales = trials[values.argmin(axis=0)]
         rs, sizes = scales[:, None] * radii, scales[:, None] * np.abs(m)
-        r = float(rs[own].mean()) if rs.size else 0.0
-        size = float(sizes[own].max(axis=1).mean()) if sizes.size else 0.0
+        r = float(rs[active].mean()) if rs.size else 0.0
+        size = float(sizes[active].max(axis=1).mean()) if sizes.size else 0.0
         at_zero = float(ray.values(np.zeros(len(costs)))[mine].sum())
         along = float((ray.values(scales) + scales * costs)[mine].sum())
         if not along < at_zero:
             # No decrease along the gradient. The objective at zero bounds the optimal r: guess a tenth of this bound.
-            r = size = INNER * at_zero / ((instance.dual_radius or 1.0) * len(own))
+            r = size = INNER * at_zero / ((instance.dual_radius or 1.0) * len(active))
         # The second derivative of the squared loss; for other losses a weight that balances gradient and predictions.
         return z, r, 2.0 if self._squared else 0.25, size
 
@@ -323,48 +323,48 @@ class _Iteration:
     def advance(self) -> None:
         """Advance all active outputs by one iteration of operator splitting."""
         self._count += 1
-        own = self._active
+        active = self._active
         squares = self._squares
-        A, B, UA, UB = self.A[own], self.B[own], self._UA[own], self._UB[own]
+        A, B, UA, UB = self.A[active], self.B[active], self._UA[active], self._UB[active]
         A0, B0 = A - UA, B - UB
-        q = self._target[:, own] if self._squared else self._p[:, own] - self._u[:, own]
-        x, ux = self._x[own], self._ux[own]
-        T, s, predictions = self._step.solve(A0 - B0, x - ux, q, own)
+        q = self._target[:, active] if self._squared else self._p[:, active] - self._u[:, active]
+        x, ux = self._x[active], self._ux[active]
+        T, s, predictions = self._step.solve(A0 - B0, x - ux, q, active)
         S = A0 + B0
         diagonals = np.diagonal(S, axis1=2, axis2=3)
         r = ((diagonals * squares).sum(axis=2) - 2.0 * self._instance.dual_radius) / np.square(squares).sum(axis=1)
-        self._z[own] = 0.5 * (diagonals - r[:, :, None] * squares) * squares
+        self._z[active] = 0.5 * (diagonals - r[:, :, None] * squares) * squares
         index = np.arange(squares.shape[1])
         S[:, :, index, index] = r[:, :, None] * squares
         # Over-relaxation, included in the multipliers.
-        kept = 1.0 - _RELAXATION
+        rest = 1.0 - _RELAXATION
         half = 0.5 * _RELAXATION
-        images = [half * (S + T) + kept * A + UA, half * (S - T) + kept * B + UB]
+        images = [half * (S + T) + rest * A + UA, half * (S - T) + rest * B + UB]
         points = [A + UA, B + UB]
         if x.size:
-            images.append(_RELAXATION * s + kept * x + ux)
+            images.append(_RELAXATION * s + rest * x + ux)
             points.append(x + ux)
         if not self._squared:
             moved = predictions
             if moved is None:
                 moved = forward(self._step.passes, T / self._outer, s / self._sigma)
-            images.append(self._roots * (_RELAXATION * moved + kept * self._p[:, own] + self._u[:, own]))
-            points.append(self._roots * (self._p[:, own] + self._u[:, own]))
+            images.append(self._roots * (_RELAXATION * moved + rest * self._p[:, active] + self._u[:, active]))
+            points.append(self._roots * (self._p[:, active] + self._u[:, active]))
         moved_A, moved_B, *moved_others = self._accelerated(images, points)
         # The threads of the factorisation and its solves slow down small decompositions.
         with few_threads(small=len(index) ** 2 <= CACHE_FLOATS and self._step.side >= MANY_ROWS):
-            self.A[own], self._UA[own] = self._split(moved_A)
-            self.B[own], self._UB[own] = self._split(moved_B)
+            self.A[active], self._UA[active] = self._split(moved_A)
+            self.B[active], self._UB[active] = self._split(moved_B)
         if x.size:
             moved_x, threshold = moved_others[0], 2.0 * self._instance.dual_radius / self._sigma
-            self._x[own] = np.sign(moved_x) * np.maximum(np.abs(moved_x) - threshold, 0.0)
-            self._ux[own] = moved_x - self._x[own]
+            self._x[active] = np.sign(moved_x) * np.maximum(np.abs(moved_x) - threshold, 0.0)
+            self._ux[active] = moved_x - self._x[active]
         if not self._squared:
-            self._p[:, own], self._u[:, own] = self._prox(moved_others[-1] / self._roots)
-        self._T[own], self._s[own] = T, s
+            self._p[:, active], self._u[:, active] = self._prox(moved_others[-1] / self._roots)
+        self._T[active], self._s[active] = T, s
         if predictions is not None:
             self._predictions = self._predictions if self._predictions is not None else np.zeros_like(self._target)
-            self._predictions[:, own] = predictions
+            self._predictions[:, active] = predictions
 
     def _accelerated(self, images: list[FloatArray], points: list[FloatArray]) -> list[FloatArray]:
         image = np.concatenate([array.ravel() for array in images])
@@ -423,18 +423,20 @@ class _Iteration:
 
     def renew(self) -> None:
         """Estimate the metric from the iterates, and adopt it if it differs enough to justify a factorisation."""
-        own = self._active
-        level = norm_ratio([self._UA[own], self._UB[own]], [self.A[own], self.B[own]])
+        active = self._active
+        level = norm_ratio([self._UA[active], self._UB[active]], [self.A[active], self.B[active]])
         # Where all real weights are zero, those before the soft threshold show their scale.
-        ratio = norm_ratio([self._ux[own]], [self._x[own]]) or norm_ratio([self._ux[own]], [self._s[own]])
+        ratio = norm_ratio([self._ux[active]], [self._x[active]]) or norm_ratio([self._ux[active]], [self._s[active]])
         sigma = self._sigma * math.sqrt(np.clip(ratio or 1.0, 1.0 / FAR, FAR))
         # The diagonals of the dual matrices estimate z, and they are never negative.
-        duals = np.diagonal(self._UA[own] + self._UB[own], axis1=2, axis2=3)
+        duals = np.diagonal(self._UA[active] + self._UB[active], axis1=2, axis2=3)
         z = -0.5 * duals.mean(axis=0)[self._used] * self._delta**2
         w = self._w
         if not self._squared:
             w *= np.clip(
-                norm_ratio([self._roots * self._u[:, own]], [self._roots * self._p[:, own]]) or 1.0, 1.0 / FAR, FAR
+                norm_ratio([self._roots * self._u[:, active]], [self._roots * self._p[:, active]]) or 1.0,
+                1.0 / FAR,
+                FAR,
             )
         delta, change = self._delta, 0.0
         if len(z):
