@@ -29,6 +29,7 @@ METHODS = {
     "time_limits": 1,  # what calls return when their limit ends them
     "low_rank_first": 1,  # the attempt of "auto" before another solver, and its share of a time limit
     "export": 2,
+    "proven_rivals": 1,  # pinned versions, settings and limits of optimal trees and sparse scores
     "backprop": 1,  # of qsdp.baselines, with straight-through and ReLU networks; those below are of benchmarks.papers
     "bpls": 1,
     "quadratic": 1,
@@ -43,13 +44,13 @@ ESTIMATORS = ("relaxation", "sampling", "adaptive", "refinement", "moments", "en
 _MANY_ROWS = frozenset({"wine-quality-red", "wine-quality-white", "digits", "spambase", "letter", "adult"})
 
 #: Sets of more than two classes.
-_CLASSES = frozenset({"iris", "wine", "glass", "vehicle", "wine-quality-red", "wine-quality-white", "digits", "letter"})
+CLASSES = frozenset({"iris", "wine", "glass", "vehicle", "wine-quality-red", "wine-quality-white", "digits", "letter"})
 
 
 def estimators_of(name: str) -> tuple[str, ...]:
     """Return the methods that default fits to a data set depend on."""
     # Of the ten splits of every set, only some of these two have other inputs since wrong rows rule out thresholds.
-    kinds = {"offsets": _CLASSES, "splits": {"adult"}, "many_rows": _MANY_ROWS, "wrong_rows": {"iris", "wine"}}
+    kinds = {"offsets": CLASSES, "splits": {"adult"}, "many_rows": _MANY_ROWS, "wrong_rows": {"iris", "wine"}}
     return (*ESTIMATORS, *(method for method, sets in kinds.items() if name in sets))
 
 

@@ -3,7 +3,8 @@
 A real number takes 32 bits. A position on the axis of a column (a threshold, a mean, a deviation) takes 16. A choice
 among k items takes ceil(log2 k), which is one bit for a sign. The shape of a tree takes one bit per node. Weights
 rounded to integers, including networks' quadratic forms, take the Golomb-Rice code of each output and a byte for its
-parameter, or the bits they were rounded to if those are fewer. The order of neurons and redundant signs are not stored.
+parameter, or the bits they were rounded to if those are fewer. A term of a sparse score counts a column, a threshold
+and a choice among its integers, like a split of a tree. The order of neurons and redundant signs are not stored.
 Everything needed to get from a row to its class counts, except the names of classes and columns. Standardised columns
 cost float models nothing, since coefficients absorb means and deviations; they cost rounded linear models the
 deviations, since constants absorb the means, and rounded quadratic ones, including networks, both. Categories are bits
@@ -31,6 +32,7 @@ from benchmarks.uci.bits import (
 )
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.networks.coding import fold
+from qsdp.networks.weights import bits_of
 from qsdp.report.sizes import encoding_bits
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "linear_bits",
     "network_bits",
     "node_bits",
+    "score_bits",
     "tree_bits",
     "weights_bits",
 ]
@@ -58,6 +61,15 @@ def form_bits(weights: FloatArray, size: int, precision: int = REAL) -> int:
     upper = np.triu_indices(size)
     triangles = weights.reshape(-1, size, size)[:, upper[0], upper[1]]
     return sum(weights_bits(row, precision) + REAL * (0 if precision == REAL else 2) for row in triangles)
+
+
+def score_bits(n_terms: int, n_columns: int, largest: int) -> int:
+    """Return the bits of a sparse score: a constant, and a column, a threshold and an integer for each term.
+
+    The integers are not zero and at most `largest` in absolute value. As the shape of a tree takes one bit per node, a
+    bit after the constant and after every term tells whether another one follows.
+    """
+    return REAL + 1 + n_terms * (1 + bits_of(n_columns) + PLACE + bits_of(2 * largest))
 
 
 def network_bits(network: qsdp.BilinearNetwork) -> int:

@@ -14,12 +14,13 @@ import qsdp
 from benchmarks.methods import bits, rounding
 from benchmarks.runner import Record, run_experiment
 from benchmarks.uci.data import SETS, prepare
+from benchmarks.versions import METHODS
 from qsdp.encoding import TableEncoder
 
 study = pytest.importorskip("benchmarks.experiments.accuracy.small_models", reason="not in the installed package")
 # Of the same folder, which is there if that is.
 from benchmarks.machinery import accuracy_bytes  # noqa: E402
-from benchmarks.methods import equal_bits, models  # noqa: E402
+from benchmarks.methods import equal_bits, models, proven_rivals  # noqa: E402
 
 
 def signs(m: int, D: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -170,8 +171,14 @@ def test_more_bits_are_nearer_and_many_are_near() -> None:
 def quick(uci_available: None, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     """Records of the quick cases: one split of heart."""
     path = tmp_path_factory.mktemp("small_models") / "found.json"
-    results, failures = run_experiment(study.EXPERIMENT, path, quick=True, verbose=False)
-    assert not failures
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QSDP_RIVALS", str(path.parent))
+        results, failures = run_experiment(study.EXPERIMENT, path, quick=True, verbose=False)
+    # Without their environments, trees and scores are left out, for one reason that says how to get them.
+    assert {case["family"] for case, _ in failures} == set(proven_rivals.PACKAGES)
+    [message] = {message for _, message in failures}
+    assert message.startswith("MissingPackageError: ")
+    assert "python -m benchmarks.methods.proven_rivals" in message
     return results.records
 
 
@@ -248,6 +255,9 @@ def made(change: dict[str, tuple[float, int]] | None = None, sets: tuple[str, ..
         # What differs between sets, in pairs too.
         place = SETS.index(case["set"])
         own = {}
+        if case["family"] in proven_rivals.PACKAGES:
+            proof = {"proven": place % 2 == 0} if case["family"] in proven_rivals.TREES else {}
+            own[case["family"]] = {"test": 0.4, "bits": 40, "seconds": 2.0, "version": "1.0", "last": False, **proof}
         for name, (test, size) in (good() | (change or {} if case["set"] in sets else {})).items():
             if family_of(name) == case["family"]:
                 noise = 0.001 * (place % 3) if name in models.PREFIXES.values() else 0.0
@@ -267,7 +277,7 @@ LEVEL, CLOSE, WINS, SMALL = "as logistic regression, in", "points of gradient", 
 
 def test_all_claims_hold_of_good_records() -> None:
     assert verdicts(made()) == HOLDS
-    assert len(HOLDS) == 14
+    assert len(HOLDS) == 16
 
 
 @pytest.mark.parametrize(
@@ -306,9 +316,16 @@ def test_who_is_beaten_is_named() -> None:
 
 def test_splits_without_all_families_do_not_count() -> None:
     records = [record for record in made() if record.case["set"] != "iris" or record.case["family"] != "default"]
+    assert set(study.beside(records, "STreeD")) == set(study.PROVEN_SPLITS) - {"iris"}
     assert set(study.grid_of(records)) == set(SETS) - {"iris"}
     few = [record for record in records if record.case["set"] in SETS[:5]]
     assert set(verdicts(few).values()) == {"not measured"}
+
+
+def test_records_of_optimal_trees_and_scores_stay_current_when_this_package_changes() -> None:
+    kinds = {case["family"]: study.EXPERIMENT.versions_of(case) for case in study.cases(False)}
+    assert all(kinds[name] == {"proven_rivals": METHODS["proven_rivals"]} for name in proven_rivals.PACKAGES)
+    assert all("proven_rivals" not in kinds[name] for name in models.FAMILIES)
 
 
 def test_fronts() -> None:
@@ -317,14 +334,25 @@ def test_fronts() -> None:
 
 
 def test_table_and_quotes() -> None:
-    table, fronts = study.EXPERIMENT.tables(made())
+    table, fronts, means, sets = study.EXPERIMENT.tables(made())
     assert {row[0] for row in table.rows} == set(good())
     assert {row[0] for row in fronts.rows} == {record.case["set"] for record in made()}
     # Every model that is measured is in the picture.
     [panel] = accuracy_bytes.tables({"small_models": made()})
     assert sum(len(series.points) for series in panel.series) == len(good())
     assert study.EXPERIMENT.tables([]) == []
+    rows = {row[0]: row[1:] for row in means.rows}
+    default = 100 * study.points_of(study.beside(made(), "STreeD"))["default"][1]
+    assert rows["STreeD 1.0"][:5] == ["13, 13", "40.0", f"{default:.1f}", "40", "900"]
+    assert rows["STreeD 1.0"][-2:] == ["6 of 13", "0 of 13"]
+    # Scores are for two classes, and have no proof.
+    assert rows["FasterRisk 1.0"][0] == "7, 7"
+    assert rows["FasterRisk 1.0"][-2] == ""
+    of_iris = dict(zip(sets.headings, next(row for row in sets.rows if row[0] == "iris"), strict=True))
+    assert (of_iris["STreeD"], of_iris["FasterRisk"]) == ("40.0 %, 40, 2 s, 1 of 1", "")
     found = study.quotes(made())
+    assert "optimal trees reach 40.0 % in 40 bits (STreeD) or 40.0 % in 40 bits (ConTree)" in found["proven"]
+    assert f"the default network reaches {default:.1f} % in 900 bits" in found["proven"]
     assert re.search(r"^\| boosted trees; [^|]* \| 87.0 % \|", found["readme"], re.MULTILINE)
     assert "boosted trees reach 87.0 %" in found["short"]
     # Numbers of one set, and means over all.

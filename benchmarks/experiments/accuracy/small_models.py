@@ -11,6 +11,12 @@ constant column is appended to the inputs of our classifiers, since their defaul
 are "auto", chosen on the validation folds, as are the hyper-parameters of all rivals. Splits are stratified (80/20):
 ten of small sets, three of large ones, and one of "adult". Seconds are CPU time of one thread for the fit, including
 the choice of hyper-parameters. The page of `accuracy_bytes` has a picture.
+
+Optimal decision trees ("STreeD", "ConTree") and sparse scores ("FasterRisk", for two classes) have separate tables,
+since they are measured on one split of each set, and not on the four sets of more than 2,000 training rows. They run in
+environments of their own (`methods/proven_rivals.py`) with their own thresholds, and choose their sizes on the same
+folds. Each has 10 s of CPU time for the choice and the last fit, more than the default network took on any of these
+sets. Trees have at most depth 4.
 """
 
 from __future__ import annotations
@@ -29,22 +35,26 @@ from benchmarks.machinery.common import (
     kilobits,
     medians,
     table_row,
+    where,
 )
 from benchmarks.machinery.summary import summary
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, exact, paired_claim
 from benchmarks.methods import bits as sizes
+from benchmarks.methods import proven_rivals
 from benchmarks.methods.equal_bits import rounded
 from benchmarks.methods.models import FAMILIES, PREFIXES, SIZES, Sample
 from benchmarks.runner import Record, Table
 from benchmarks.uci.data import SETS, prepare, split_cases
 from benchmarks.uci.suite import N_SEEDS
-from benchmarks.versions import ESTIMATORS, estimators_of
+from benchmarks.versions import CLASSES, ESTIMATORS, estimators_of
 
 STANDARD, DEFAULT = PREFIXES.values()
 #: The rival that shares the inputs of the default network, in few bits.
 SAME_INPUTS = f"{DEFAULT} logistic, 8 bits"
 #: Targets against boosting: points of accuracy below it, sets won, and the factor in bits.
 WITHIN, WON, FEWER = 0.5, 7, 30
+#: Splits of each set on which the rivals in environments of their own are measured.
+PROVEN_SPLITS = {name: 1 for name in SETS if name not in {"wine-quality-white", "spambase", "letter", "adult"}}
 
 
 def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
@@ -59,12 +69,17 @@ def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    return split_cases({"heart": 1} if quick else N_SEEDS, "family", FAMILIES)
+    splits, few = ({"heart": 1}, {"heart": 1}) if quick else (N_SEEDS, PROVEN_SPLITS)
+    proved = split_cases(few, "family", proven_rivals.PACKAGES)
+    # Scores are for two classes.
+    proved = [one for one in proved if one["family"] in proven_rivals.TREES or one["set"] not in CLASSES]
+    return [*split_cases(splits, "family", FAMILIES), *proved]
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     split = prepare(case["set"], case["seed"])
-    models = Sample.of(split, case["seed"]).models_of(FAMILIES[case["family"]])
+    families = FAMILIES | {name: proven_rivals.rival(name) for name in proven_rivals.PACKAGES}
+    models = Sample.of(split, case["seed"]).models_of(families[case["family"]])
     return {"n": len(split.y), "d": split.X.shape[1], "n_classes": split.n_classes, "models": models}
 
 
@@ -75,12 +90,23 @@ Grid = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def grid_of(records: Iterable[Record]) -> Grid:
-    """Return the measurements of the splits for which all families are measured."""
+    """Return the measurements of the splits for which all of `FAMILIES` are measured."""
     grid: Grid = {}
-    for (name, _), group in grouped(records, "set", "seed").items():
+    for (name, _), group in grouped(where(records, family=tuple(FAMILIES)), "set", "seed").items():
         for record in group if len(group) == len(FAMILIES) else ():
             for model, measured in record.measured["models"].items():
                 grid.setdefault(name, {}).setdefault(model, []).append(measured)
+    return {name: grid[name] for name in SETS if name in grid}
+
+
+def beside(records: Iterable[Record], rival: str) -> Grid:
+    """Return the measurements of the default network and of a rival, on the splits that both have."""
+    grid: Grid = {}
+    for (name, _), group in grouped(records, "set", "seed").items():
+        models = {model: one for record in group for model, one in record.measured["models"].items()}
+        if DEFAULT in models and rival in models:
+            for model in (DEFAULT, rival):
+                grid.setdefault(name, {}).setdefault(model, []).append(models[model])
     return {name: grid[name] for name in SETS if name in grid}
 
 
@@ -132,7 +158,66 @@ def tables(records: Records) -> list[Table]:
         front = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
         rows.append([name, "; ".join(front)])
     headings = ["set", "Pareto front (bits: test accuracy, %)"]
-    return [*summary(shown(records)), Table("Where which model compresses best", headings, rows)] if rows else []
+    found = [*summary(shown(records)), Table("Where which model compresses best", headings, rows)] if rows else []
+    return [*found, *proven_tables(records)]
+
+
+def proven_tables(records: Records) -> list[Table]:
+    """Return optimal trees and sparse scores beside the default network: means over sets, and each set."""
+    grids = {rival: grid for rival in proven_rivals.PACKAGES if (grid := beside(records, rival))}
+    if not grids:
+        return []
+    means = []
+    for rival, grid in grids.items():
+        points = points_of(grid)
+        every = [one for models in grid.values() for one in models[rival]]
+        means.append(
+            [
+                f"{rival} {every[0]['version']}",
+                f"{len(grid)}, {len(every)}",
+                *(f"{100 * points[model][1]:.1f}" for model in (rival, DEFAULT)),
+                *(f"{points[model][0]:,.0f}" for model in (rival, DEFAULT)),
+                medians([one["seconds"] for one in every]),
+                medians([one["seconds"] for models in grid.values() for one in models[DEFAULT]]),
+                _proven_of(every),
+                f"{sum(one['last'] for one in every)} of {len(every)}",
+            ]
+        )
+    rows = []
+    for name in (name for name in SETS if any(name in grid for grid in grids.values())):
+        ours = next(grid[name][DEFAULT] for grid in grids.values() if name in grid)
+        cells = [_cell(grid[name][rival]) if name in grid else "" for rival, grid in grids.items()]
+        rows.append([name, str(len(ours)), _cell(ours), *cells])
+    headings = ["rival", "sets, splits", "test accuracy, %", "of the default", "bits, geometric", "of the default"]
+    headings += ["seconds", "of the default", "proven optimal for its size", "last setting chosen"]
+    return [
+        Table("Optimal trees, sparse scores and the default network, on the same splits", headings, means, PROVEN_NOTE),
+        Table(
+            "Optimal trees and sparse scores, by set",
+            ["set", "splits", DEFAULT, *grids],
+            rows,
+            "Test accuracy, bits, seconds, and on how many splits the tree is proven optimal for its size.",
+        ),
+    ]
+
+
+#: Note of the table of means.
+PROVEN_NOTE = (
+    "Seconds are medians, with ranges. Where the choice is the last setting for which there was time, a larger model"
+    " might be better."
+)
+
+
+def _proven_of(measured: list[dict[str, Any]]) -> str:
+    """Return on how many splits a model is proven optimal, or nothing for rivals without proofs."""
+    proofs = [one["proven"] for one in measured if "proven" in one]
+    return f"{sum(proofs)} of {len(proofs)}" if proofs else ""
+
+
+def _cell(measured: list[dict[str, Any]]) -> str:
+    test, bits, seconds = (np.mean([one[what] for one in measured]) for what in ("test", "bits", "seconds"))
+    parts = (f"{100 * test:.1f} %", f"{bits:,.0f}", f"{seconds:.2g} s", _proven_of(measured))
+    return ", ".join(part for part in parts if part)
 
 
 def claims(records: Records) -> list[Claim]:
@@ -155,14 +240,18 @@ def claims(records: Records) -> list[Claim]:
         holds = {name: name in front for name in (prefix, *(f"{prefix} {size}" for size in SIZES))} if enough else {}
         said = f"Binary neurons ({prefix}) are on the Pareto front of mean accuracy and bits, at all sizes."
         made.append(exact(TARGET, said, holds))
-    return made + [better(prefix, rival, grid) for prefix in PREFIXES.values() for rival in equal_bits(prefix)]
+    for prefix in PREFIXES.values():
+        made += [better(prefix, rival, grid, versions) for rival, versions in equal_bits(prefix).items()]
+    for name in proven_rivals.TREES:
+        made.append(better(DEFAULT, f"an optimal tree ({name})", beside(records, name), (name,)))
+    return made
 
 
-def better(prefix: str, rival: str, grid: Grid) -> Claim:
+def better(prefix: str, rival: str, grid: Grid, versions: tuple[str, ...]) -> Claim:
     """Compare over the sets where a version of the rival is no larger than the network."""
     bits, ours, theirs = mean(grid, prefix, "bits"), {}, {}
     for name in grid:
-        fits = [one for one in equal_bits(prefix)[rival] if mean(grid, one, "bits")[name] <= bits[name]]
+        fits = [one for one in versions if mean(grid, one, "bits")[name] <= bits[name]]
         if fits:
             ours[name], theirs[name] = (mean(grid, model)[name] for model in (prefix, fits[0]))
     statement = f"Networks ({prefix}) are more accurate than {rival} of no more bits."
@@ -194,7 +283,26 @@ def quotes(records: Records) -> dict[str, str]:
     found = {"readme": readme, "short": short, "means": means}
     if (whole := "breast-cancer-wisconsin") in grid:
         found |= {"form": _form_rows(grid[whole]), "linear": _better_linear(grid[whole], texts)}
-    return found
+    grids = {rival: beside(records, rival) for rival in proven_rivals.PACKAGES}
+    return found | ({"proven": _better_proven(grids)} if all(grids.values()) else {})
+
+
+def _better_proven(grids: Mapping[str, Grid]) -> str:
+    """Return accuracy and bits of optimal trees and sparse scores, and of the default network on the same splits."""
+
+    def shown(rival: str, model: str) -> str:
+        bits, accuracy = points_of(grids[rival])[model]
+        size = f"{bits:.0f} bits" if bits < 1e3 else kilobits(bits)
+        return f"{100 * accuracy:.1f} % in {size}"
+
+    trees = " or ".join(f"{shown(name, name)} ({name})" for name in proven_rivals.TREES)
+    of, scores = f"one split of {len(grids['ConTree'])} sets", len(grids["FasterRisk"])
+    return (
+        f"- a few thresholds are accurate enough: optimal trees reach {trees} on average over {of}, where the default"
+        f" network reaches {shown('ConTree', DEFAULT)}. Sparse scores of integers (FasterRisk) reach"
+        f" {shown('FasterRisk', 'FasterRisk')} on the {scores} sets of two classes, the network"
+        f" {shown('FasterRisk', DEFAULT)} ([alternatives](docs/alternatives.md));"
+    )
 
 
 def _better_linear(models: Mapping[str, list[dict[str, Any]]], means: Mapping[str, str]) -> str:
@@ -234,11 +342,13 @@ def _form_rows(models: Mapping[str, list[dict[str, Any]]]) -> str:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
+    if case["family"] in proven_rivals.PACKAGES:
+        return ("proven_rivals",)
     return () if case["family"] == "rivals" else estimators_of(case["set"])
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = (*ESTIMATORS, "offsets", "wrong_rows", "splits", "many_rows")
+MEASURED = (*ESTIMATORS, "offsets", "wrong_rows", "splits", "many_rows", "proven_rivals")
 EXPERIMENT = experiment_in(
     __name__,
     "Accuracy against bits",
