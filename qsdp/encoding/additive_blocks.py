@@ -189,6 +189,23 @@ class AdditiveBlocks(BlockEncoder):
             S[:, first, second] = S[:, second, first] = halves[:, part]
         return QuadraticForm(S, s, s0) if network.output_shape else QuadraticForm(S[0], s[0], s0[0])
 
+    def network_of_columns(self, network: BilinearNetwork) -> BilinearNetwork:
+        """Convert a network on the blocks to one on the columns of ``inputs_.transform(X)`` and a last one of ones.
+
+        Its first-layer weights are -2, 0 and 2. A weight of an input is a neuron of that input and the ones, and the
+        intercept one of the ones alone.
+        """
+        check_is_fitted(self, "layout_")
+        width, weights = self.inputs_.encoding_.width, network.column_weights
+        intercept = weights[width:].sum(axis=0) - network.entries @ self.means_
+        used = np.flatnonzero(np.any(weights[:width], axis=1))
+        U, V = np.zeros((2, network.n_neurons + len(used) + 1, width + 1), dtype=np.int8)
+        neurons = slice(network.n_neurons)
+        U[neurons, self._members], V[neurons, self._members] = 2 * network.U, 2 * network.V
+        U[network.n_neurons + np.arange(len(used)), used] = U[-1, -1] = V[network.n_neurons :, -1] = 2
+        alpha = 0.25 * np.concatenate([network.output_weights, weights[used], intercept[None]])
+        return BilinearNetwork(U, V, alpha.reshape(len(U), *network.output_shape), levels=3)
+
     def inputs_of(self, blocks: Blocks) -> FloatArray:
         """Return the encoded inputs (n, width) of blocks that this encoder made."""
         width = self.inputs_.encoding_.width

@@ -21,6 +21,7 @@ from qsdp.losses import Loss, get_loss
 from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 
 if TYPE_CHECKING:
+    from qsdp.encoding import AdditiveBlocks
     from qsdp.estimators.calibration import Calibration
     from qsdp.estimators.centring import InputMoments
 
@@ -327,7 +328,9 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         names = getattr(first, "feature_names_in_", [f"x{j}" for j in range(first.n_features_in_)])
     blocks = model.encoder_ if is_on_blocks(model.network_) else None
     if blocks is not None:
-        if isinstance(blocks, (AdditiveBlocks, TableBlocks)):
+        if isinstance(blocks, AdditiveBlocks):
+            return _of_additive(model, blocks, through_steps(identity([str(name) for name in names]), steps))
+        if isinstance(blocks, TableBlocks):
             raise ExportError(
                 "networks on tables in blocks cannot be exported; fit with encoding='auto', or export "
                 "`model.encoder_.quadratic_form(model.network_)` by other means"
@@ -351,6 +354,15 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         moments=_moments(model, encoding),
         **_targets(model),
     )
+
+
+def _of_additive(model: Any, blocks: AdditiveBlocks, encoding: Encoding) -> ModelDescription:
+    """Describe an additive model by a network on the inputs of its encoder and a column of ones."""
+    encoding = through_steps(encoding, [blocks.inputs_])
+    if hasattr(model, "table_"):
+        encoding = encoding.trimmed()
+    network = blocks.network_of_columns(model.network_)
+    return ModelDescription(network, encoding=encoding, constant=1.0, **_targets(model))
 
 
 def _targets(model: Any) -> dict[str, Any]:

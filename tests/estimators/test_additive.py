@@ -12,7 +12,7 @@ import pytest
 
 import qsdp
 from qsdp.encoding import AdditiveBlocks
-from qsdp.exceptions import ExportError, InvalidInputError
+from qsdp.exceptions import InvalidInputError
 
 
 def table(n: int = 400, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -167,13 +167,6 @@ def test_collections_are_refused() -> None:
     X = np.random.default_rng(0).standard_normal((60, 2))
     with pytest.raises(InvalidInputError, match='encoding must not be "additive" for a Dask collection'):
         additive().fit(dask.from_array(X, chunks=(30, 2)), dask.from_array(X[:, 0], chunks=30))
-
-
-def test_networks_are_not_exported() -> None:
-    X, score = table(60)
-    model = additive(beta="20%").fit(X, score)
-    with pytest.raises(ExportError, match="tables in blocks cannot be exported"):
-        qsdp.export.to_c(model)
 
 
 def test_blocks_as_a_transformer_have_the_betas_of_rows() -> None:
