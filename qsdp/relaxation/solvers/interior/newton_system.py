@@ -165,8 +165,9 @@ class BorderedSystem:
         n, matrix = self._n, self._matrix
         self._coordinates.kernel(G, W, matrix[:n, :n])
         if stiffness.size:
-            columns = self._coordinates.columns
-            matrix[:n, :n] += (columns * stiffness) @ columns.T
+            # NumPy multiplies a matrix by its own transpose in half of the operations.
+            scaled = self._coordinates.columns * np.sqrt(stiffness)
+            matrix[:n, :n] += scaled @ scaled.T
         self._diagonal += compliance
         np.negative(self._coordinates.border(W), out=matrix[:n, n:])
         R, size = self._shape
