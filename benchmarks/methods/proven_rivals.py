@@ -139,7 +139,9 @@ def measured(name: str, sample: Sample, answer: Mapping[str, Any]) -> dict[str, 
 def answered(name: str, sample: Sample) -> dict[str, Any]:
     """Return the answer of a rival, computed in its environment on one thread."""
     interpreter, split = python_of(name), sample.split
-    folds = {f"{part}_{k}": rows for k, pair in enumerate(sample.folds) for part, rows in zip(PARTS, pair, strict=True)}
+    folds = {}
+    for k, (train, valid) in enumerate(sample.folds):
+        folds |= {f"train_{k}": train, f"valid_{k}": valid}
     script, (package, _) = Path(__file__).with_name("proven_fit.py"), PACKAGES[name]
     with tempfile.TemporaryDirectory() as home:
         problem, answer = Path(home, "problem.npz"), Path(home, "answer.json")
@@ -155,10 +157,6 @@ def answered(name: str, sample: Sample) -> dict[str, Any]:
             raise RuntimeError(f"{name} ended with exit status {ran.returncode}: {last[0]}")
         found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
     return found
-
-
-#: Parts of a fold.
-PARTS = ("train", "valid")
 
 
 # -- environments ----------------------------------------------------------------------------------------
