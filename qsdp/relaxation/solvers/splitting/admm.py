@@ -357,8 +357,8 @@ class _Iteration:
             self.B[active], self._UB[active] = self._split(moved_B)
         if x.size:
             moved_x, threshold = moved_others[0], 2.0 * self._instance.dual_radius / self._sigma
-            self._x[active] = np.sign(moved_x) * np.maximum(np.abs(moved_x) - threshold, 0.0)
-            self._ux[active] = moved_x - self._x[active]
+            self._ux[active] = np.clip(moved_x, -threshold, threshold)
+            self._x[active] = moved_x - self._ux[active]
         if not self._squared:
             self._p[:, active], self._u[:, active] = self._prox(moved_others[-1] / self._roots)
         self._T[active], self._s[active] = T, s
