@@ -83,8 +83,9 @@ def positive_part(matrices: FloatArray) -> FloatArray:
         The eigenvalues do not converge, for instance if entries are not numbers.
     """
     side = matrices.shape[-1]
-    if side <= TILE:
-        # One call for all matrices: a stack of many small blocks would otherwise take several times as long.
+    if side <= TILE and matrices.ndim > 2 and matrices.shape[-3] > 1:
+        # One call for all matrices: a stack of many small blocks would otherwise take several times as long. Alone, a
+        # matrix is projected more accurately below, which decides whether splitting converges on ill-scaled columns.
         values, vectors = np.linalg.eigh(matrices)
         factors = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
         parts: FloatArray = factors @ factors.swapaxes(-1, -2)
