@@ -83,6 +83,8 @@ def positive_part(matrices: FloatArray) -> FloatArray:
         The eigenvalues do not converge, for instance if entries are not numbers.
     """
     side = matrices.shape[-1]
+    if matrices.size == 0:
+        return matrices.copy()
     if side <= TILE and matrices.ndim > 2 and matrices.shape[-3] > 1:
         # One call for all matrices: a stack of many small blocks would otherwise take several times as long. Alone, a
         # matrix is projected more accurately below, which decides whether splitting converges on ill-scaled columns.
