@@ -136,7 +136,7 @@ TINY = 2.0**-1074
 #: neither overflow nor underflow; that of products (forms and sums) is within their squares, beta within their cubes.
 SMALLEST, LARGEST = 1e-100, 1e100
 #: Entries of the largest array that is made here (2 GiB), so that a small file cannot ask for a large one.
-MOST_ENTRIES = 2**28
+MAX_ENTRIES = 2**28
 #: Piecewise quadratic losses: c, and a and b of targets y and Huber's parameter.
 PIECEWISE: dict[str, tuple[float, Callable[[Array, float], tuple[Any, Any]]]] = {
     "squared": (0.5, lambda y, delta: (-np.inf, np.inf)),
@@ -248,7 +248,7 @@ def in_time(end: float) -> None:
 
 def affordable(*sides: int) -> None:
     """Raise `Undecided` if an array of these sides is larger than all that this check makes."""
-    if math.prod(sides) > MOST_ENTRIES:
+    if math.prod(sides) > MAX_ENTRIES:
         raise Undecided(f"an array of {' x '.join(map(str, sides))} numbers needs more memory than this check uses")
 
 
@@ -487,7 +487,7 @@ def packed_rows(images: Array, patches: list[int], end: float = math.inf) -> Arr
     affordable(n, entries)
     edges = [[-(-r * count // regions) for r in range(regions + 1)] for count in counts]
     parts, step = [np.zeros((0, entries), f"<f{floats}" if floats else "<i8")], 1024
-    step = max(1, min(step, MOST_ENTRIES // (16 * N * math.prod(counts))))
+    step = max(1, min(step, MAX_ENTRIES // (16 * N * math.prod(counts))))
     for i in range(0, n, step):
         in_time(end)
         x = images[i : i + step, : height * pooling, : width * pooling].astype(float)
@@ -834,7 +834,7 @@ class Blocks:
         self.length, self.columns = ends[-1], np.concatenate(columns)
 
     @classmethod
-    def of(cls, f: Fields, P: int) -> Blocks:
+    def from_fields(cls, f: Fields, P: int) -> Blocks:
         """Read the blocks of a file with P packed entries."""
         sizes, linear, omega = (f[name] for name in ("sizes", "linear", "omega"))
         need(sizes.ndim == 1 and sizes.shape == linear.shape == omega.shape, "sizes: linear and omega are not as long")
@@ -946,7 +946,7 @@ class Sums:
         P, C = (math.isqrt(8 * f["gram"].size + 1) - 1) // 2, self.q.size
         need(str(f["loss"]) == "squared", "loss: only a squared loss has sums")
         need(f["gram"].shape == (P * (P + 1) // 2,) and "sizes" in f, "gram: the sums are not those of blocks")
-        self.blocks, upper = Blocks.of(f, P), np.triu_indices(P)
+        self.blocks, upper = Blocks.from_fields(f, P), np.triu_indices(P)
         self.G = np.zeros((P, P))
         self.G[upper] = self.G.T[upper] = f["gram"]
         self.shape: tuple[int, ...] = (C,) if C > 1 or f["alpha"].ndim > 1 else ()
@@ -1056,7 +1056,7 @@ class Rows:
             need(int(f["n_samples"]) == n, f"n_samples: the data have {n} rows")
         self.loss = Loss(f, y, w if y.ndim == 1 else w[:, None])
         self.nu, self.lift, self.lost = np.zeros(y.shape), int(abc[1] != 0 or abc[2] != 0), 0.0
-        self.blocks = Blocks.of(f, self.d) if "sizes" in f else None
+        self.blocks = Blocks.from_fields(f, self.d) if "sizes" in f else None
         if packed and self.blocks is None:
             self.d = (math.isqrt(8 * self.X.shape[1] + 1) - 1) // 2 - self.lift
             N = self.d + self.lift

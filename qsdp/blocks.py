@@ -37,7 +37,7 @@ __all__ = [
     "WeightColumns",
     "check_blocks",
     "check_layout",
-    "one_block",
+    "single_block",
 ]
 
 #: Kinds of blocks whose neurons have signs: a symmetric matrix for each sample, or a vector.
@@ -46,8 +46,8 @@ KINDS = ("quadratic", "linear")
 #: Kind of the blocks of columns that have real weights in place of neurons.
 WEIGHTS = "weights"
 
-#: Types of rows that are kept without a copy: floats, and integers whose conversion to double precision is exact.
-_KEPT = frozenset({"f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4"})
+#: Data types of rows that are stored without a copy: floats, and integers that double precision represents exactly.
+_UNCOPIED_DTYPES = frozenset({"f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4"})
 
 
 class PatchGeometry(NamedTuple):
@@ -261,7 +261,7 @@ class Layout:
         return read_only(np.sqrt(self.counts))
 
     @cached_property
-    def _places(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def _positions(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         origin = np.repeat(np.arange(self.n_blocks), np.diff(self.starts)) * self.side**2
         first, second = self._pairs
         return read_only(origin + first * self.side + second), read_only(origin + second * self.side + first)
@@ -287,12 +287,12 @@ class Layout:
 
     def entries(self, T: FloatArray, weights: FloatArray | None = None) -> FloatArray:
         """Pack a stack of symmetric matrices (C R, N, N) and real weights (C, p), or zeros, into entries (C, P)."""
-        return self._packed(self._flat(T, weights).take(self._places[0], axis=1), weights)
+        return self._packed(self._flat(T, weights).take(self._positions[0], axis=1), weights)
 
     def means(self, T: FloatArray, weights: FloatArray | None = None) -> FloatArray:
         """Pack the symmetric parts of a stack of matrices (C R, N, N), and real weights (C, p), into entries (C, P)."""
         flat = self._flat(T, weights)
-        upper, lower = self._places
+        upper, lower = self._positions
         return self._packed(0.5 * (flat.take(upper, axis=1) + flat.take(lower, axis=1)), weights)
 
     def _flat(self, T: FloatArray, weights: FloatArray | None) -> FloatArray:
@@ -312,7 +312,7 @@ class Layout:
 
     def matrices(self, entries: FloatArray) -> FloatArray:
         """Unpack entries (C, P) to a stack of symmetric matrices (C R, N, N); real weights are columns of entries."""
-        upper, lower = self._places
+        upper, lower = self._positions
         flat = np.zeros((len(entries), self.n_blocks * self.side**2))
         part = entries[:, self.matrix_entries]
         flat[:, upper] = part
@@ -344,9 +344,9 @@ class Layout:
         arrays = [check_numbers(name, array, "(C, N, N) for each block") for array in matrices]
         sides = zip(self.all_sizes, self.kinds, strict=True)
         shapes = [(n_outputs, n, n) if kind == KINDS[0] else (n_outputs, n) for n, kind in sides]
-        given = [array.shape for array in arrays]
-        if given != shapes:
-            raise InvalidInputError(f"{name} must have arrays of shapes {shapes}; got {given}")
+        received = [array.shape for array in arrays]
+        if received != shapes:
+            raise InvalidInputError(f"{name} must have arrays of shapes {shapes}; got {received}")
         return arrays
 
     def scales(self, delta: FloatArray, sigma: float) -> FloatArray:
@@ -401,7 +401,7 @@ class Layout:
             if self.linear[r]:
                 mixed = u[:, first]
             else:
-                # An entry off the diagonal has two places, so this is not halved there.
+                # An entry off the diagonal occurs twice, so this is not halved there.
                 mixed = u[:, first] * v[:, second]
                 mixed += u[:, second] * v[:, first]
                 mixed *= 0.5 * self.counts[entries]
@@ -410,7 +410,7 @@ class Layout:
 
 
 @lru_cache(maxsize=16)
-def one_block(size: int) -> Layout:
+def single_block(size: int) -> Layout:
     """Create the layout of a single symmetric matrix, in the order of `numpy.triu_indices`."""
     return Layout((size,), (False,), (1.0,))
 
@@ -428,7 +428,7 @@ class Blocks(Summarized, ReadOnlyArrays):
         Packed entries, one sample per row, block after block: of a quadratic block the
         :math:`N_r (N_r + 1)/2` entries of the upper triangle of its symmetric matrix, row by row, every entry once; of
         a linear block or of weights its :math:`N_r` entries. Finite floats of single or double precision, or integers.
-        Arrays of these types are kept without a copy, memory maps included, and must not be changed.
+        Arrays of these types are stored without a copy, memory maps included, and must not be changed.
     sizes : sequence of int
         Sides :math:`N_r` of the blocks; of weights, the number of columns.
     kinds : sequence of {"quadratic", "linear", "weights"}, optional
@@ -466,7 +466,7 @@ class Blocks(Summarized, ReadOnlyArrays):
         self.rows: npt.NDArray[Any] = _checked_rows(rows, self.layout)
 
     @classmethod
-    def of(cls, rows: npt.NDArray[Any], layout: Layout) -> Blocks:
+    def from_layout(cls, rows: npt.NDArray[Any], layout: Layout) -> Blocks:
         """Create blocks from validated rows and a layout."""
         blocks = cls.__new__(cls)
         blocks.layout, blocks.rows = layout, rows
@@ -512,7 +512,7 @@ class Blocks(Summarized, ReadOnlyArrays):
         part = self.rows[rows]
         if part.shape[1:] != self.rows.shape[1:]:
             raise InvalidTypeError("samples of blocks must be selected by a slice, a mask or a list of indices")
-        return Blocks.of(part, self.layout)
+        return Blocks.from_layout(part, self.layout)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Blocks):
@@ -543,7 +543,7 @@ def check_blocks(X: Any, layout: Layout) -> Blocks:
     if not isinstance(X, Blocks):
         raise InvalidTypeError(f"X must be Blocks, as the data of the problem were; got {type(X).__name__}")
     if not X.layout.same_blocks(layout):
-        expected = Blocks.of(np.empty((0, layout.n_entries)), layout)
+        expected = Blocks.from_layout(np.empty((0, layout.n_entries)), layout)
         raise InvalidInputError(f"X must have the blocks {expected!r:.90}; got {X!r:.90}")
     return X
 
@@ -607,7 +607,7 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 def _checked_rows(rows: Any, layout: Layout) -> npt.NDArray[Any]:
     check_unmasked("rows", rows)
-    array: npt.NDArray[Any] = check_matrix("rows", rows, unread_dtypes=_KEPT)
+    array: npt.NDArray[Any] = check_matrix("rows", rows, unread_dtypes=_UNCOPIED_DTYPES)
     if array.shape[1] != layout.n_entries:
         raise InvalidInputError(
             f"rows must have {layout.n_entries} columns for blocks of these sizes and kinds; got {array.shape[1]}"

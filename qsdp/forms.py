@@ -17,7 +17,7 @@ from qsdp._utils.numeric import LARGEST_INTEGER, triangle_side
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, read_only
-from qsdp.blocks import Blocks, Layout, one_block
+from qsdp.blocks import Blocks, Layout, single_block
 from qsdp.data_map import BLOCKS, SAMPLES, DataMap, Image, require
 from qsdp.roundoff import SumRounding, VerifiedSums, sums_of_entries
 
@@ -67,7 +67,7 @@ class FormMap(DataMap):
         cls, forms: FloatArray, lifted: bool, n_samples: int, rounding: SumRounding | None = None
     ) -> FormMap:
         """Build the map of forms of one block from their upper triangles, of shape (r, p)."""
-        layout = one_block(triangle_side(forms.shape[1]))
+        layout = single_block(triangle_side(forms.shape[1]))
         return cls(layout, forms, lifted=lifted, n_samples=n_samples, rounding=rounding)
 
     @classmethod
@@ -91,7 +91,7 @@ class FormMap(DataMap):
     def X(self) -> Blocks:  # noqa: N802 (the name of data in scikit-learn)
         """Samples in blocks; raise an error for statistics, which have none."""
         require(self, "X", SAMPLES)
-        return Blocks.of(self.rows, self.layout)
+        return Blocks.from_layout(self.rows, self.layout)
 
     @property
     def n_features(self) -> int:
@@ -145,8 +145,8 @@ class FormMap(DataMap):
         """Return `values_of` for vectors that are zero outside of these blocks, at a lower cost."""
         values = np.empty((self.n_rows, len(vectors)))
         for r in range(self.n_blocks):
-            own, mine = self.layout.slices[r], np.flatnonzero(block == r)
-            values[:, mine] = self.rows[:, own].astype(np.float64) @ (vectors[mine, own] * self.scales[own]).T
+            part, mine = self.layout.slices[r], np.flatnonzero(block == r)
+            values[:, mine] = self.rows[:, part].astype(np.float64) @ (vectors[mine, part] * self.scales[part]).T
         if self.layout.weights:
             mine = np.flatnonzero(block >= self.n_blocks)
             entries = self.layout.weight_entries[block[mine] - self.n_blocks]
@@ -223,11 +223,11 @@ class FormMap(DataMap):
         layout, blocks = self.layout, S if isinstance(S, list) else [S]
         total: cp.Expression = 0
         for r, matrix in enumerate(blocks):
-            own = layout.slices[r]
-            first, second = layout.first[own], layout.second[own]
-            factors = 0.5 * (self.scales * layout.counts)[own]
+            entries = layout.slices[r]
+            first, second = layout.first[entries], layout.second[entries]
+            factors = 0.5 * (self.scales * layout.counts)[entries]
             name = "forms" if len(blocks) == 1 else f"forms{r}"
-            total = total + cp.Constant(self.rows[:, own] * factors, name=name) @ (
+            total = total + cp.Constant(self.rows[:, entries] * factors, name=name) @ (
                 matrix[first, second] + matrix[second, first]
             )
         if weights is not None:
@@ -412,13 +412,13 @@ def exact_sums(
     """
     n, p = rows.shape
     library = library_of(device, dtype)
-    most, integers = max(1, LARGE_FLOATS // p), weights is None and rows.dtype.kind in "iu"
+    chunk_rows, integers = max(1, LARGE_FLOATS // p), weights is None and rows.dtype.kind in "iu"
     if integers:
         largest = max(int(rows.max()), -int(rows.min()), 1)
         integers = largest**2 * n < 2**63 and np.dtype(dtype) == np.float64 and device is None
         # The products of a chunk are exact in any order.
-        most = min(most, LARGEST_INTEGER // largest**2) if integers else most
-    if not integers or most == 0:
+        chunk_rows = min(chunk_rows, LARGEST_INTEGER // largest**2) if integers else chunk_rows
+    if not integers or chunk_rows == 0:
         sums = library.zeros((p, p))
         for some in chunks(n, p, work=max(LARGE_FLOATS, p)):
             deadline.check()
@@ -426,8 +426,8 @@ def exact_sums(
             sums += x.T @ (x if weights is None else x * library.take(weights[some])[:, None])
         return library.give(sums).astype(dtype, copy=False)
     total = np.zeros((p, p), dtype=np.int64)
-    for start in range(0, n, most):
+    for start in range(0, n, chunk_rows):
         deadline.check()
-        x = rows[start : start + most].astype(np.float64)
+        x = rows[start : start + chunk_rows].astype(np.float64)
         total += (x.T @ x).astype(np.int64)
     return total.astype(np.float64)

@@ -16,7 +16,7 @@ from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
 from qsdp._utils.tuning import MODERATE, TILE
 from qsdp._utils.validation import FloatArray, read_only
-from qsdp.blocks import Layout, one_block
+from qsdp.blocks import Layout, single_block
 from qsdp.data_map import COLUMNS, SAMPLES, DataMap, Image
 from qsdp.gram import pair_operations, pair_sums, pairs_of
 from qsdp.roundoff import VerifiedSums, sums_of_rows
@@ -108,7 +108,7 @@ class QuadraticMap(DataMap):
     @cached_property
     def layout(self) -> Layout:
         """Positions of the entries of the upper triangle of a matrix."""
-        return one_block(int(self.X.shape[1]) + self.lifted)
+        return single_block(int(self.X.shape[1]) + self.lifted)
 
     @cached_property
     def n_rows(self) -> int:

@@ -420,7 +420,7 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
         """Return `map` for other data, which have been checked: an array (n, d), or the same blocks."""
         if self.blocks is not None:
             # The weights of the penalties, which belong to the problem, are part of the units of the map.
-            X = Blocks.of(X.rows, self.blocks)
+            X = Blocks.from_layout(X.rows, self.blocks)
         return map_of_data(X, self.activation).of_scaled_data(self.levels - 1.0)
 
     def forward(self, S: FloatArray) -> FloatArray:
@@ -503,10 +503,10 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
 
     def block_of(self, network: Any) -> Any:
         """Return the block of each neuron, after a check that the network has the blocks of the problem."""
-        layout, own = getattr(network, "layout", None), self.blocks
-        if own is None:
+        layout, blocks = getattr(network, "layout", None), self.blocks
+        if blocks is None:
             return np.zeros(len(network.alpha), dtype=np.intp)
-        if layout is None or not layout.same_blocks(own):
+        if layout is None or not layout.same_blocks(blocks):
             raise InvalidInputError(f"network must have the blocks of the problem; got {network!r:.80}")
         return network.block
 

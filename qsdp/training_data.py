@@ -113,8 +113,8 @@ def counting_rows(
     target = encode(check_targets("y", y, length=data.shape[0]))
     weights = check_sample_weight(sample_weight, data.shape[0])
     if weights is not None and not np.all(weights > 0.0):
-        kept = weights > 0.0
-        data, target, weights = data[kept], target[kept], weights[kept]
+        positive = weights > 0.0
+        data, target, weights = data[positive], target[positive], weights[positive]
     rows = data.rows if isinstance(data, Blocks) else data
     check_magnitude("X", rows, "rescale its columns, for instance with StandardScaler")
     check_magnitude("y", target, "rescale it")

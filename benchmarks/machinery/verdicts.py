@@ -39,7 +39,7 @@ REPETITIONS = 10
 #: Largest p of a decided claim, after Holm's correction.
 LEVEL = 0.05
 #: Largest number of parts of a claim that are listed with their measurements.
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 #: Kinds of claims that are counted separately.
 KINDS = {"paper": "claims of papers", "target": "targets of the package", "theory": "checks of theory"}
 #: Beginnings of the sources of claims.
@@ -210,7 +210,7 @@ def not_measured(source: str, statement: str, why: str = "none of its cases has 
 def judged(source: str, statement: str, parts: Evidence | Mapping[str, Evidence], figures: str = "") -> Claim:
     """Return a statistical claim: one inequality, or several by name, which must all hold.
 
-    If `figures` is empty, up to `MOST_SHOWN` parts show theirs.
+    If `figures` is empty, up to `MAX_SHOWN` parts show theirs.
     """
     named = {} if isinstance(parts, Evidence) else dict(parts)
     evidence = parts if isinstance(parts, Evidence) else together(list(parts.values()))
@@ -219,7 +219,7 @@ def judged(source: str, statement: str, parts: Evidence | Mapping[str, Evidence]
     open_ = [f"{name}: {part.number}" for name, part in named.items() if part.p_for > LEVEL / 2]
     number = evidence.number or (f"{len(named) - len(open_)} of {len(named)} parts hold" if len(named) > 1 else "")
     number = number or next((part.number for part in named.values()), "")
-    if not figures and len(named) <= MOST_SHOWN:
+    if not figures and len(named) <= MAX_SHOWN:
         figures = "; ".join(f"{name}: {part.number}" for name, part in named.items())
     shown = "; ".join(text for text in (figures, evidence.number, f"{evidence.count} repetitions") if text)
     claim = Claim(source, statement, "inconclusive", shown, "; ".join(open_), "statistical", number, evidence)

@@ -31,7 +31,7 @@ SIZES = (8, 16, 32, 64, 128)
 #: Numbers of leaves of the decision trees of fixed size.
 LEAVES = (4, 16, 64, 256)
 _STRENGTHS = np.logspace(-4, 4, 9).tolist()
-_MOST_STAGES = 300
+_MAX_STAGES = 300
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def boosting_of_size(sample: Sample, budget: int, name: str) -> Measured:
     grid = []
     for leaves in (2, 4, 8, 16, 31):
         tree = sizes.node_bits(leaves, X.shape[1], sizes.REAL)
-        stages = min((budget - fixed) // (sample.n_outputs * tree), _MOST_STAGES)
+        stages = min((budget - fixed) // (sample.n_outputs * tree), _MAX_STAGES)
         if stages > 0 or leaves == 2:
             own = {"max_leaf_nodes": leaves, "max_iter": max(stages, 1), "learning_rate": [0.1, 0.3, 1.0]}
             grid.append({key: value if isinstance(value, list) else [value] for key, value in own.items()})

@@ -111,7 +111,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     backwards = network.with_neurons(network.U[order], network.V[order], network.alpha[order], order)
     if network.blocks is not None:
         data = cast(FormMap, problem.weight_map)
-        alone = data.factor * network.outputs(Blocks.of(data.rows, network.layout))
+        alone = data.factor * network.outputs(Blocks.from_layout(data.rows, network.layout))
     else:
         U, V = network.U.astype(np.float64), network.V.astype(np.float64)
         alone = problem.weight_map.products(U, V) @ network.output_weights
@@ -415,7 +415,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], expected: TrainingProblem | No
     elif "sizes" in arrays:
         layout = _layout(arrays)
         rows = Blocks(read_only(arrays["X"]), layout.all_sizes, layout.kinds, layout.all_omega).rows
-        blocks = Blocks.of(rows, layout)
+        blocks = Blocks.from_layout(rows, layout)
         stored = TrainingProblem(blocks, y, sample_weight=arrays.get("sample_weight"), **options)
     else:
         stored = TrainingProblem(arrays["X"], y, sample_weight=arrays.get("sample_weight"), **options)

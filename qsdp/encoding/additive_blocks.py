@@ -130,7 +130,7 @@ class AdditiveBlocks(BlockEncoder):
         if self.intercept == "means":
             self.means_ = np.average(packed, axis=0, weights=weights)
             packed -= self.means_
-        return Blocks.of(packed, self.layout_)
+        return Blocks.from_layout(packed, self.layout_)
 
     def _set(self, inputs: TableEncoder) -> None:
         self.inputs_, self.n_features_in_ = inputs, inputs.n_features_in_

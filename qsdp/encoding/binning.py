@@ -25,7 +25,7 @@ _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 _LEEWAY = 0.125
 
 #: If quantiles coincide, more are tried, up to this multiple of the requested number.
-_MOST_QUANTILES = 1024
+_MAX_QUANTILES = 1024
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _quantile_gaps(below: FloatArray, n_thresholds: int) -> np.ndarray:
         nearer_left = targets - below[above - 1] <= below[above] - targets
         return np.unique(above - nearer_left)
 
-    fits, fails = n_thresholds, n_thresholds * _MOST_QUANTILES
+    fits, fails = n_thresholds, n_thresholds * _MAX_QUANTILES
     best = gaps(fits)
     while len(best) < n_thresholds and fails - fits > 1:
         middle = (fits + fails) // 2

@@ -23,8 +23,8 @@ __all__ = [
     "CUT",
     "ENCODINGS",
     "FEW",
+    "MAX_BITS",
     "MISSING",
-    "MOST_BITS",
     "EncodingRule",
     "thresholds_of",
 ]
@@ -41,7 +41,7 @@ MISSING = ("indicator", "fill")
 CUT = 3.0
 
 #: Maximum number of thresholds of all columns together.
-MOST_BITS = 240
+MAX_BITS = 240
 
 #: Number of texts, or of rows that a column numbers, up to which it may be chance that all are distinct.
 FEW = 20
@@ -67,7 +67,7 @@ class EncodingRule:
     @classmethod
     def recommended(cls, encoding: str, n_columns: int, max_categories: int = max_categories) -> EncodingRule:
         """Return the rule that estimators and the command line use for tables of `n_columns` columns."""
-        most = MOST_BITS // max(n_columns, 1)
+        most = MAX_BITS // max(n_columns, 1)
         return cls(
             encoding=encoding, n_thresholds=min(max(most, 1), cls.n_thresholds), max_categories=max_categories, cut=CUT
         )

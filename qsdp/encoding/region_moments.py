@@ -69,7 +69,7 @@ class BlockEncoder(StoredArguments, TransformerMixin, BaseEstimator, ABC, auto_w
     def transform(self, X: Any) -> Blocks:
         """Return the blocks of samples."""
         check_is_fitted(self, "layout_")
-        return Blocks.of(self.encoded(self.samples(X)), self.layout_)
+        return Blocks.from_layout(self.encoded(self.samples(X)), self.layout_)
 
     def predict(self, network: BilinearNetwork | IntegerForm, X: Any) -> FloatArray:
         """Compute ``network.predict(encoder.transform(X))`` without storing the blocks of all samples.
@@ -150,7 +150,7 @@ class MomentEncoder(BlockEncoder):
         samples = self._begin(X)
         rows = self.encoded(samples)
         self._end(rows[some] for some in chunks(*rows.shape))
-        return Blocks.of(rows, self._layout_of(samples))
+        return Blocks.from_layout(rows, self._layout_of(samples))
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn the shape of the samples and the units of the blocks, without storing all rows; y is ignored."""
@@ -197,7 +197,7 @@ class MomentEncoder(BlockEncoder):
         """Return the blocks of samples, which must have the shape of those of `fit`."""
         check_is_fitted(self, "layout_")
         samples = self.samples(X)
-        return Blocks.of(self.encoded(samples), self._layout_of(samples))
+        return Blocks.from_layout(self.encoded(samples), self._layout_of(samples))
 
     def encoded(self, samples: Any) -> npt.NDArray[Any]:
         """Compute the packed rows (n, P) of samples returned by `samples`."""

@@ -182,7 +182,7 @@ class TableBlocks(BlockEncoder):
         """Compute the outputs (n, C) of a network for encoded inputs."""
         values = np.empty((len(samples), network.n_outputs))
         for some in chunks(len(samples), self.layout_.n_entries):
-            values[some] = network.outputs(Blocks.of(self.encoded(samples[some]), self.layout_))
+            values[some] = network.outputs(Blocks.from_layout(self.encoded(samples[some]), self.layout_))
         return values
 
     def quadratic_form(self, network: BilinearNetwork | IntegerForm) -> QuadraticForm:

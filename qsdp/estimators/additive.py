@@ -22,7 +22,7 @@ from qsdp.encoding.fitting import thresholds_of
 from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators.choices import useful_inputs
 from qsdp.estimators.held_out import held_out_folds
-from qsdp.estimators.thresholds import MOST_INPUTS, distributions
+from qsdp.estimators.thresholds import MAX_INPUTS, distributions
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.sample import Rows
@@ -33,13 +33,13 @@ __all__ = ["AdditiveFit", "fit_additive"]
 _THRESHOLDS = (0, 5, 20)
 
 #: Fractions of `beta_max` to choose from: nearly three orders of magnitude in eight steps.
-_SHARES = np.geomspace(0.3, 6e-4, 9)
+_FRACTIONS = np.geomspace(0.3, 6e-4, 9)
 
 #: Increase of the loss above the smallest one that ends a path, as a fraction.
 _HOPELESS = 0.1
 
 #: Entries of the thresholds of all columns that take a gigabyte of memory; no candidate has more.
-_MOST_ENTRIES = 2**27
+_MAX_ENTRIES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def fit_additive(
     rule = EncodingRule.recommended("standard", samples.X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(samples.X, sample_weight=samples.weights)
     table, standard = encoder._table(samples.X, warned=True), encoder.encoding_
-    if standard.width > MOST_INPUTS:
+    if standard.width > MAX_INPUTS:
         # A neuron on hundreds of inputs costs more bits than a product of two is worth.
         columns = standard.encode(table)
         rows = np.hstack([columns, np.ones((len(columns), 1))])
@@ -110,7 +110,7 @@ def _with_thresholds(
     sets = {0: np.zeros(0, dtype=np.intp)}
     for count in _THRESHOLDS[1:]:
         more = thresholds_of(standard, spread, count)
-        if more and len(more) * len(table[0]) <= _MOST_ENTRIES:
+        if more and len(more) * len(table[0]) <= _MAX_ENTRIES:
             sets[count] = np.arange(len(expressions), len(expressions) + len(more))
             expressions += more
     return replace(standard, expressions=expressions), sets
@@ -201,7 +201,7 @@ class _AdditiveSearch:
     def _betas(self, path: AdditivePath, share: float = 1.0) -> FloatArray:
         """Return the candidates of beta, for a share of the weight of all rows."""
         if isinstance(self.beta, str):
-            shares = _SHARES if self._chooses else np.array([fraction_of_beta_max("beta", self.beta)])
+            shares = _FRACTIONS if self._chooses else np.array([fraction_of_beta_max("beta", self.beta)])
             return shares * (path.beta_max() or 1.0)
         return np.array([share * self.beta])
 

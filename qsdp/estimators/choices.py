@@ -33,7 +33,7 @@ from qsdp.estimators.correlations import by_correlation
 from qsdp.estimators.thresholds import (
     FEWEST,
     MANY,
-    MOST_INPUTS,
+    MAX_INPUTS,
     affordable_thresholds,
     distributions,
     numbers_of,
@@ -110,7 +110,7 @@ def choose_encoder(
         return Candidate(scaled, n_thresholds, problem_of(inputs))
 
     spread = distributions(standard, table, weights)
-    if rows.count > MANY and MOST_INPUTS - standard.width < FEWEST * len(spread) < MOST_INPUTS:
+    if rows.count > MANY and MAX_INPUTS - standard.width < FEWEST * len(spread) < MAX_INPUTS:
         # Fewer inputs make room for thresholds.
         kept = useful_inputs(problem_of(columns), rows, standard.width)
         standard, columns = standard.restricted(kept), columns[:, kept]

@@ -20,7 +20,7 @@ __all__ = ["held_out_folds", "held_out_predictions"]
 _FOLDS, _MANY = 4, 1000
 
 #: Largest number of distinct samples used: with thousands, results do not depend on a few.
-_MOST_SAMPLES = 5000
+_MAX_SAMPLES = 5000
 
 
 def held_out_predictions(problem: TrainingProblem) -> Iterator[tuple[TrainingProblem, FloatArray]]:
@@ -55,7 +55,7 @@ def held_out_folds(problem: TrainingProblem) -> list[tuple[TrainingProblem, Trai
         return []
     cells = Cells.from_problem(problem, rows)
     rank = np.random.default_rng(0).permutation(n)[cells.group]
-    used = rank < _MOST_SAMPLES
+    used = rank < _MAX_SAMPLES
     order = np.argsort(rank, kind="stable")
     ends = np.empty(len(order), dtype=np.int64)
     ends[order] = np.cumsum(cells.counts[order])

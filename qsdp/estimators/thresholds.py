@@ -17,13 +17,13 @@ from qsdp.choosing.regression import MAX_ROWS, MAX_TRAINED, LeftOut
 from qsdp.encoding import Encoding
 from qsdp.encoding.binning import Distribution
 from qsdp.encoding.expressions import Expression
-from qsdp.encoding.fitting import MOST_BITS, thresholds_of
+from qsdp.encoding.fitting import MAX_BITS, thresholds_of
 from qsdp.problem import TrainingProblem
 
 __all__ = [
     "FEWEST",
     "MANY",
-    "MOST_INPUTS",
+    "MAX_INPUTS",
     "affordable_thresholds",
     "distributions",
     "numbers_of",
@@ -39,13 +39,13 @@ FEWEST, _MORE = 5, 20
 MANY = 4000
 
 #: Number of inputs that thresholds of as many rows may bring an encoding to: solves factor a matrix of half its square.
-MOST_INPUTS = 100
+MAX_INPUTS = 100
 
 #: First candidate number of splits of all columns.
 _SPLITS = 60
 
 #: Maximum estimate of the operations of a solve (a few seconds): time versus accuracy.
-_MOST_WORK = 4.2e8
+_MAX_WORK = 4.2e8
 
 #: Number of quantiles of each column among which trees split.
 _QUANTILES = 64
@@ -55,7 +55,7 @@ _TREES, _LEAVES, _RATE = 30, 8, 0.3
 
 #: Number of entries of the table, times outputs, on which trees are fitted in about two seconds, and fewest rows of
 #: trees. The 26 outputs of letters do not allow as many: there, fits with splits took 44 s in place of 28.
-_MOST_ENTRIES, _FEWEST_ROWS = 2**19, 2000
+_MAX_ENTRIES, _FEWEST_ROWS = 2**19, 2000
 
 
 def with_thresholds(
@@ -83,7 +83,7 @@ def with_splits(
 
     The trees predict the targets of the `problem` of the standard encoding, on rows that no regression leaves out.
     """
-    trained = _MOST_ENTRIES // (len(spread) * problem.n_outputs)
+    trained = _MAX_ENTRIES // (len(spread) * problem.n_outputs)
     if trained < _FEWEST_ROWS:
         return
     used = LeftOut.from_problem(problem, rows, trained=min(MAX_TRAINED, MAX_ROWS + trained))
@@ -131,8 +131,8 @@ def affordable_thresholds(width: int, n_numbers: int, n_outputs: int, n_distinct
     def work(N: int) -> int:
         return n_outputs * N**2 * (min(n_distinct, N * (N + 1) // 2) + 10 * N)
 
-    affordable = max(sum(work(N) <= _MOST_WORK for N in range(width, width + MOST_BITS + 1)) - 1, 0)
-    return affordable if n_distinct <= MANY else min(affordable, max(MOST_INPUTS - width, FEWEST * n_numbers))
+    affordable = max(sum(work(N) <= _MAX_WORK for N in range(width, width + MAX_BITS + 1)) - 1, 0)
+    return affordable if n_distinct <= MANY else min(affordable, max(MAX_INPUTS - width, FEWEST * n_numbers))
 
 
 def thresholds_per_column(n_numbers: int, most: int) -> list[int]:

@@ -25,7 +25,7 @@ from qsdp._utils.validation import (
     read_only_copy,
 )
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.blocks import Layout, check_layout, one_block
+from qsdp.blocks import Layout, check_layout, single_block
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.compact import integer_weights, pack_neurons, weights_memory
 from qsdp.networks.integer_form import IntegerForm
@@ -136,7 +136,7 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
                 raise InvalidInputError("block and kinds are for networks on blocks, which need sizes; got sizes=None")
             # Takes no memory for each neuron, and a byte in a pickle.
             block: Any = np.broadcast_to(np.int8(0), len(U))
-            layout = one_block(U.shape[1])
+            layout = single_block(U.shape[1])
         else:
             layout = check_layout(self.sizes, self.kinds)
             check_binary(layout, levels, activation)

@@ -27,7 +27,7 @@ from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.blocks import KINDS, WEIGHTS, Layout, check_layout
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
-from qsdp.networks.storage import MOST_INPUTS, check_memory, fits_memory
+from qsdp.networks.storage import MAX_INPUTS, check_memory, fits_memory
 
 __all__ = ["MAGIC", "integer_weights", "pack_neurons", "read_compact", "weights_memory"]
 
@@ -62,7 +62,7 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray] | None:
 
 
 def _divisors(number: Fraction, limit: int) -> Iterator[int]:
-    """Yield the integers up to `most` in ascending order by which a float may be divided without new odd factors."""
+    """Yield the integers up to `limit` in ascending order by which a float may be divided without new odd factors."""
     odd = number.numerator // (number.numerator & -number.numerator)
     k = np.arange(1, limit + 1)
     yield from k[odd % (k // (k & -k)) == 0].tolist()
@@ -118,7 +118,7 @@ def pack_neurons(network: Any) -> bytes | None:
     head += bytes(parameter for parameter, _ in coded)
     body = MAGIC + head + np.packbits(bits).tobytes()
     memory = weights_memory(layout, len(neurons), network.n_outputs) + _BLOCK_MEMORY * layout.n_blocks
-    if layout.side > MOST_INPUTS or not fits_memory(memory, len(body) + 4):
+    if layout.side > MAX_INPUTS or not fits_memory(memory, len(body) + 4):
         return None
     return body + zlib.crc32(body).to_bytes(4, "little")
 
@@ -139,8 +139,8 @@ def read_compact(contents: bytes) -> tuple[Layout, tuple[int, ...], dict[str, np
     if 8 * len(data) < C * sum(count for count, _, kind in runs if kind != WEIGHTS) or used > min(8 * len(data), C * p):
         raise StorageError(f"{R} blocks and {C} outputs are more than {len(contents)} bytes hold")
     check_memory(_BLOCK_MEMORY * (R + p) + 8 * C * p, len(contents))
-    if any(side > MOST_INPUTS for _, side, _ in runs):
-        raise StorageError(f"a block has a side beyond {MOST_INPUTS}")
+    if any(side > MAX_INPUTS for _, side, _ in runs):
+        raise StorageError(f"a block has a side beyond {MAX_INPUTS}")
     blocks = [(side, kind) for count, side, kind in runs for _ in range(count)]
     layout = check_layout([side for side, _ in blocks], [kind for _, kind in blocks])
     scales = np.frombuffer(numbers.take(4 * C * (2 if p else 1)), dtype="<f4").astype(np.float64)

@@ -13,7 +13,7 @@ from qsdp._utils.outputs import outputs_text
 from qsdp._utils.summary import Rows, Summary, first_few, format_bits
 from qsdp._utils.validation import FloatArray, IntArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Layout, one_block
+from qsdp.blocks import Layout, single_block
 from qsdp.networks.quadratic_form import BlockFunction, packed
 from qsdp.networks.weights import FLOAT_BITS, weight_bits
 
@@ -70,7 +70,7 @@ class IntegerForm(BlockFunction):
     @property
     def layout(self) -> Layout:  # type: ignore[override]
         """Sides and kinds of the blocks; columns are one quadratic block."""
-        return one_block(self.matrices[0].shape[1]) if self.blocks is None else self.blocks
+        return single_block(self.matrices[0].shape[1]) if self.blocks is None else self.blocks
 
     @cached_property
     def integers(self) -> IntArray:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.atomic_files import check_path
 from qsdp._utils.stored import Checks, checked, is_activation, is_count, is_list, is_text
 from qsdp.activations import get_activation
-from qsdp.blocks import WEIGHTS, check_layout, one_block
+from qsdp.blocks import WEIGHTS, check_layout, single_block
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.bilinear import KIND, BilinearNetwork, stored_weights
 from qsdp.networks.coding import BitReader
@@ -70,7 +70,7 @@ def network_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArray[A
     columns = [size for size, kind in zip(sizes or (), fields["kinds"] or (), strict=False) if kind == WEIGHTS]
     # Each has a price and a weight for every output.
     check_memory(8 * sum(columns) * (C + 1), n_bytes)
-    layout = one_block(fields["n_inputs"] + lifted) if sizes is None else check_layout(sizes, fields["kinds"])
+    layout = single_block(fields["n_inputs"] + lifted) if sizes is None else check_layout(sizes, fields["kinds"])
     m, packed, single = fields["n_neurons"], arrays["neurons"], "single" in arrays
     shape = () if fields["n_outputs"] is None else (C,)
     if packed.dtype != np.uint8 or packed.shape != (packed.size,):

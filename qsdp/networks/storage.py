@@ -22,7 +22,7 @@ from qsdp._utils.atomic_files import check_path, write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = [
-    "MOST_INPUTS",
+    "MAX_INPUTS",
     "bits_of_integers",
     "check_memory",
     "fits_memory",
@@ -36,7 +36,7 @@ _FORMAT, _VERSION = "qsdp", "1"
 _ENTRY = "qsdp"
 
 #: Maximum number of inputs of a file.
-MOST_INPUTS = 2**15
+MAX_INPUTS = 2**15
 
 #: Bytes of memory that the arrays of any network may take, and per byte of its file. A forged file of 100 bytes must
 #: not fill the memory, and ordinary networks are far below: a stored sign takes 16 times its bits.

@@ -7,7 +7,7 @@ import numpy as np
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Layout, one_block
+from qsdp.blocks import Layout, single_block
 from qsdp.forms import FormMap
 from qsdp.roundoff import SumRounding
 from qsdp.statistics.basis import Basis
@@ -42,7 +42,7 @@ def reduced_rows(
     form_sizes, target_sizes = original[chosen] * np.abs(parts[chosen]), original[n_monomials(d) :]
     rounding = _rounding(sums, pivoted, sizes, form_sizes, target_sizes, target)
     factor = float(np.ldexp(1.0, 2 * unit))
-    data = FormMap(one_block(d + lifted), rows, factor, None, lifted, n_samples, rounding=rounding)
+    data = FormMap(single_block(d + lifted), rows, factor, None, lifted, n_samples, rounding=rounding)
     return QuadraticModel(data, target)
 
 

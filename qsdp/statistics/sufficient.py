@@ -389,7 +389,7 @@ class SufficientStatistics:
         target = sample.y if self.n_outputs_ is not None else sample.y[:, 0]
         weights = sample.repetitions * (self.total_weight_ / float(sample.repetitions.sum()))
         options: dict[str, Any] = {"loss": loss, "activation": activation, "levels": levels}
-        X = sample.X if self.blocks_ is None else Blocks.of(sample.X, self.blocks_)
+        X = sample.X if self.blocks_ is None else Blocks.from_layout(sample.X, self.blocks_)
         return TrainingProblem(X, target, beta=beta, sample_weight=weights, **options)
 
     # -- files ----------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ __all__ = [
 TASKS = ("auto", "classification", "regression")
 
 #: Largest number of classes of a target.
-_MOST_CLASSES = 100
+_MAX_CLASSES = 100
 
 #: Number of classes from which a target that looks like numbers has a warning.
 _MANY_CLASSES = 10
@@ -113,11 +113,11 @@ def source_of(
     if task == "regression" or (task == "auto" and numeric and len(classes) > 2):
         source = replace(source, kind=kind if numeric else NUMBER)
         numbers_of(with_target(source, known), target, source.kind or NUMBER)
-    elif len(classes) > _MOST_CLASSES:
+    elif len(classes) > _MAX_CLASSES:
         shown = first_few([f"{str(label)!r} ({count})" for label, count in zip(classes, counts, strict=True)])
         advice = "; use --task regression for a number" if numeric else ""
         raise InvalidInputError(
-            f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MOST_CLASSES} are possible: "
+            f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MAX_CLASSES} are possible: "
             f"{shown}{advice}"
         )
     elif alike := [one for one, count in Counter(str(label).casefold() for label in classes).items() if count > 1]:

@@ -112,7 +112,10 @@ def test_units_of_the_data(unit: float, loss: str, n: int) -> None:
     blocks = qsdp.Blocks(rows, problem.X.sizes, problem.X.kinds, problem.X.omega)
     own, scaled = (
         qsdp.TrainingProblem(blocks_, problem.y, beta=beta, loss=loss)
-        for blocks_, beta in ((qsdp.Blocks.of(rows / unit, blocks.layout), problem.beta), (blocks, problem.beta * unit))
+        for blocks_, beta in (
+            (qsdp.Blocks.from_layout(rows / unit, blocks.layout), problem.beta),
+            (blocks, problem.beta * unit),
+        )
     )
     optimum = check(own).objective
     assert qsdp.column_generation(scaled, tol=1e-9).objective == pytest.approx(optimum, rel=1e-8)

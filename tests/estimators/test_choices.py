@@ -324,7 +324,7 @@ def test_categories_make_room_for_splits_where_rows_are_many(monkeypatch: pytest
     X = pd.DataFrame(numbers, columns=["first", "second"]).assign(used=letters[:, 0], noise=letters[:, 1])
     for module in (choices, thresholds):
         monkeypatch.setattr(module, "MANY", 500)
-        monkeypatch.setattr(module, "MOST_INPUTS", 16)
+        monkeypatch.setattr(module, "MAX_INPUTS", 16)
     monkeypatch.setattr(thresholds, "MAX_ROWS", 300)
     monkeypatch.setattr(thresholds, "_FEWEST_ROWS", 100)
     original, widths = choices.with_thresholds, []

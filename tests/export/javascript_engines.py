@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 #: Bytes of code that a module may have, besides its weights.
-MOST_CODE = 10_900
+MAX_CODE = 10_900
 
 #: What installs an engine where it is missing.
 INSTALL = {"node": "apt-get install -y nodejs", "chromium": "apt-get install -y chromium"}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fast_options import FAST, NUMBERS
-from javascript_engines import ENGINES, MOST_CODE, call, call_each, needs
+from javascript_engines import ENGINES, MAX_CODE, call, call_each, needs
 from mixed_table import mixed_table
 from networks.random_networks import random_network
 from sklearn.pipeline import make_pipeline
@@ -78,7 +78,7 @@ def close(found, expected, scale=None):
 def check(model, X, rows, folder, engine="node"):
     """Compare all functions of the module of a model with the model itself on rows."""
     module = to_js(model)
-    assert module.n_code <= MOST_CODE
+    assert module.n_code <= MAX_CODE
     option = {"unknown": "ignore"}
     names = [name for name in module.exports if name not in {"classes", "columns"}]
     # Explanations are long texts.

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from javascript_engines import ENGINES, MOST_CODE, call, call_each, close, needs
+from javascript_engines import ENGINES, MAX_CODE, call, call_each, close, needs
 from sklearn.datasets import load_digits
 from test_c_blocks import GEOMETRIES, fitted, images, network
 
@@ -34,7 +34,7 @@ def test_networks_of_every_geometry(geometry, tmp_path):
         for other in (one, one.to_integer_form()) if kind != "floats" else (one,):
             modules.append(to_js(other, encoder=encoder))
             assert modules[-1].exports == ("contributions", "predict", "shape")
-            assert modules[-1].n_code <= MOST_CODE
+            assert modules[-1].n_code <= MAX_CODE
             expected.append(encoder.predict(one, X))
     for found, outputs in zip(call_each([(one, calls) for one in modules], tmp_path), expected, strict=True):
         close(found, outputs)

@@ -34,7 +34,7 @@ def network_of(seed: int) -> qsdp.BilinearNetwork:
 
 def samples(layout: Layout) -> qsdp.Blocks:
     rows = np.random.default_rng(1).standard_normal((20, layout.n_entries))
-    return qsdp.Blocks.of(rows, layout)
+    return qsdp.Blocks.from_layout(rows, layout)
 
 
 @pytest.mark.parametrize("seed", range(60))

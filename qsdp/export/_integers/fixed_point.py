@@ -40,7 +40,7 @@ LARGEST = 2**31 - 1
 MISSING = -LARGEST - 1
 
 #: Steps between the limits of a number: maximum, maximum for fine thresholds, maximum with a user's scale, minimum.
-_STEPS, _FINE_STEPS, _MOST_STEPS, _FEWEST_STEPS = 2**16 - 1, 2**20, 2**24, 2**6
+_STEPS, _FINE_STEPS, _MAX_STEPS, _MIN_STEPS = 2**16 - 1, 2**20, 2**24, 2**6
 
 
 def limits_of(description: ModelDescription) -> Limits:
@@ -91,7 +91,7 @@ def column_scales(
         if not entries.fit(scale, most):
             raise ExportError(
                 f"column {column.name!r}: fixed-point numbers up to {most} with scale {float(scale):g} cannot hold it; "
-                f"between its limits there must be from {_FEWEST_STEPS} to {_MOST_STEPS} steps"
+                f"between its limits there must be from {_MIN_STEPS} to {_MAX_STEPS} steps"
             )
         scales.append(scale)
     return scales
@@ -126,7 +126,7 @@ class _Entries(NamedTuple):
     def fit(self, scale: Fraction, most: int) -> bool:
         """Whether a scale is suitable: no number exceeds `most`, and the number of steps between limits is allowed."""
         steps = [int(width * scale) for width in self.widths]
-        return self.largest * scale <= most and all(_FEWEST_STEPS <= one <= _MOST_STEPS for one in steps)
+        return self.largest * scale <= most and all(_MIN_STEPS <= one <= _MAX_STEPS for one in steps)
 
     def power_of_ten(self, fill: Fraction, most: int) -> Fraction:
         """Choose the default scale of a column in which missing entries are replaced by `fill`."""

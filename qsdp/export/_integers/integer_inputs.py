@@ -23,7 +23,7 @@ __all__ = ["Bits", "Inputs", "Numbers", "integer_inputs"]
 _SHARED_SHIFT = Fraction(1, 16)
 
 #: Largest multiple of a common unit for which bits and the constant column stay exact.
-_MOST_UNITS = 2**12
+_MAX_UNITS = 2**12
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +208,7 @@ def _unit(values: list[Fraction], extremes: list[Fraction], digits: int) -> Frac
     if present and not extremes:
         denominator = max(value.denominator for value in present)
         common = Fraction(reduce(gcd, (int(value * denominator) for value in present)), denominator)
-        if max(present) <= _MOST_UNITS * common:
+        if max(present) <= _MAX_UNITS * common:
             return common
     largest = max([*present, *extremes], default=Fraction(0)) or Fraction(1)
     exponent = 0

@@ -19,7 +19,7 @@ from qsdp.networks.storage import bits_of_integers
 __all__ = ["NetworkLayout", "StoredIntegers", "layouts", "type_width"]
 
 #: Widths of the integers of C, and the minimum used: narrower arithmetic is not faster on relevant machines.
-_WIDTHS, _LEAST_WIDTH = (8, 16, 32, 64), 16
+_WIDTHS, _MIN_WIDTH = (8, 16, 32, 64), 16
 
 
 class StoredIntegers(NamedTuple):
@@ -94,7 +94,7 @@ class NetworkLayout:
     @property
     def projection_width(self) -> int:
         """Bits of the integers of coordinates, projections and values of neurons."""
-        return max(type_width(self.projection_bound), _LEAST_WIDTH)
+        return max(type_width(self.projection_bound), _MIN_WIDTH)
 
     @property
     def sum_width(self) -> int:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, IntArray, check_matrix
-from qsdp.blocks import Layout, one_block
+from qsdp.blocks import Layout, single_block
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._description import ModelDescription
 from qsdp.export._integers.fixed_point import fixed_columns
@@ -133,7 +133,7 @@ class RowVectors(Vectors):
     @property
     def blocks(self) -> Layout:
         """Layout of the products of two entries of a vector."""
-        return one_block(self.n_inputs + (self.constant != 0))
+        return single_block(self.n_inputs + (self.constant != 0))
 
     @property
     def counts(self) -> FloatArray:

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import one_block
+from qsdp.blocks import single_block
 from qsdp.gram import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import SampleCoordinates
@@ -36,7 +36,7 @@ class PrimalNewton(Newton):
 
     def __init__(self, samples: SampleCoordinates) -> None:
         super().__init__(samples, self.operations(samples))
-        self._samples, self._layout = samples, one_block(samples.size)
+        self._samples, self._layout = samples, single_block(samples.size)
 
     @staticmethod
     def operations(samples: SampleCoordinates) -> float:
