@@ -134,6 +134,11 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
                 raise InvalidInputError(f"V must have the shape of U, {U.shape}; got {V.shape}")
             if self.kinds is not None or (self.block is not None and np.any(self.block)):
                 raise InvalidInputError("block and kinds are for networks on blocks, which need sizes; got sizes=None")
+            if self.block is not None and np.shape(self.block) != (len(U),):
+                raise InvalidInputError(
+                    f"block must have {len(U)} zeros, one for each neuron, or be None on columns; got shape "
+                    f"{np.shape(self.block)}"
+                )
             # Takes no memory for each neuron, and a byte in a pickle.
             block: Any = np.broadcast_to(np.int8(0), len(U))
             layout = single_block(U.shape[1])

@@ -603,3 +603,11 @@ def test_networks_on_blocks_refuse_what_does_not_fit(change: dict[str, Any], mes
     columns = {"U": [[1, -1, 1], [1, 1, 1]], "V": [[1, 1, 1], [1, -1, 1]]} if "sizes" in change else {}
     with pytest.raises(QSDPError, match=message):
         BilinearNetwork(**ON_BLOCKS | columns | change)
+
+
+@pytest.mark.parametrize("block", [[0], [0, 0, 0], [[0], [0]], 0])
+def test_networks_on_columns_refuse_zeros_that_are_not_one_for_each_neuron(block: Any) -> None:
+    U = [[1, -1, 1], [1, 1, 1]]
+    assert BilinearNetwork(U, U, [1.0, 2.0], block=[0, 0]).block.tolist() == [0, 0]
+    with pytest.raises(InvalidInputError, match="block must have 2 zeros, one for each neuron"):
+        BilinearNetwork(U, U, [1.0, 2.0], block=block)
