@@ -111,7 +111,8 @@ def _hessians(
 ) -> list[FloatArray]:
     """Compute each group's second derivatives of the loss with respect to its weights, by default of squared errors.
 
-    Unless the loss is quadratic, they are those of samples drawn in proportion to their curvature.
+    Unless the loss is quadratic, they are those of samples drawn in proportion to their curvature. No time limit ends
+    this early: it takes no longer than a certificate, and without it no weight is rounded.
     """
     n, fit = len(problem.targets), problem.data_fit
     chances = np.ones(n)
@@ -124,7 +125,6 @@ def _hessians(
     hessians = [np.zeros((len(group.neurons),) * 2) for group in groups]
     # The products of a chunk with itself should be large.
     for part in chunks(len(chosen), max(network.n_neurons + len(network.weights), problem.size), work=LARGE_FLOATS):
-        deadline.check()
         rows = chosen[part]
         columns = _columns(network, problem, rows) / np.sqrt(chances[rows, None])
         for group, H in zip(groups, hessians, strict=True):

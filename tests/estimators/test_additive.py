@@ -174,3 +174,13 @@ def test_blocks_as_a_transformer_have_the_betas_of_rows() -> None:
     model = qsdp.QuantizedNetworkRegressor(encoding=AdditiveBlocks(3, intercept="means"), random_state=0).fit(X, score)
     assert model.result_.problem.X.kinds == ("weights", "quadratic")
     assert model.score(X, score) > 0.5
+
+
+@pytest.mark.parametrize("kind", ["number", "two", "three"])
+def test_a_time_limit_that_is_over_at_once_leaves_a_rounded_model(kind: str) -> None:
+    X, score = table(100)
+    with pytest.warns(qsdp.QSDPWarning, match="time limit"):
+        model = additive(kind, time_limit=1e-6).fit(X, target(kind, score))
+    assert model.predict(X).shape == (100,)
+    assert model.network_.to_integer_form().n_bits > 0
+    assert 0.0 <= model.certificate_.lower_bound <= model.certificate_.objective
