@@ -984,6 +984,8 @@ class Sums:
         columns = range(t.shape[1])
         parts = [np.concatenate([*exact_product(-t, self.h), self.q[None]])]
         parts += [np.concatenate([*exact_product(t, high), t * low])]
+        # A sum of infinite numbers of both signs is none.
+        need(all(np.all(np.isfinite(part)) for part in parts), "objective: the numbers are too large")
         first, second = (np.array([math.fsum(part[:, c]) for c in columns]) for part in parts)
         slack = 4 * EPS * (np.abs(first) + np.abs(second)).sum() + 2 * (np.abs(t) * errors).sum()
         return first, second, float(slack)

@@ -49,6 +49,9 @@ _SMALLEST = 1e-250
 #: Maximum bytes of packed rows stored in a file; a file of three times as many is still manageable.
 _MAX_BYTES = 2**26
 
+#: Fields of columns with real weights; a file has all of them or none.
+_REAL = {"weight_blocks", "weight_omega", "weights"}
+
 #: Message for objectives that depend on the order of summation.
 _UNCERTAIN = (
     "this certificate cannot be saved: the objective of its network, {:.12g}, is ill-conditioned (large weights that "
@@ -291,6 +294,9 @@ def _read(
 ) -> tuple[Proof | RowsProof | None, dict[str, Any]]:
     if str(arrays["loss"]) == "piecewise quadratic" or {"interval", "inverse_curvature", "label"} & set(arrays):
         raise StorageError(f"it has a stored user-defined loss; files hold only the losses {', '.join(LOSSES)}")
+    real = _REAL & set(arrays)
+    if real and not (real == _REAL and "sizes" in arrays and len(arrays["weight_blocks"])):
+        raise StorageError(f"it has {', '.join(sorted(real))}, but not all that real weights of columns need")
     bound_type = str(arrays["bound_type"])
     if bound_type not in {"sdp", "exact"}:
         raise StorageError(f"it claims an unknown bound type, {bound_type!r}")
@@ -339,8 +345,11 @@ def _layout(arrays: dict[str, npt.NDArray[Any]]) -> Layout:
         blocks, prices = arrays["weight_blocks"], arrays["weight_omega"]
         if blocks.dtype != np.int64 or blocks.shape[1:] != (2,) or prices.shape != (blocks[:, 1].sum(),):
             raise StorageError("its real weights do not fit their prices")
-        start = 0
+        start, before = 0, -1
         for position, count in blocks.tolist():
+            if not before < position <= len(sizes) or count < 1:
+                raise StorageError("its real weights are not in blocks at ascending positions")
+            before = position
             sizes.insert(position, count)
             kinds.insert(position, WEIGHTS)
             omega.insert(position, prices[start : start + count].tolist())

@@ -279,6 +279,52 @@ def test_forgeries_are_refused(
     assert "malformed" not in said
 
 
+def test_sums_of_infinite_numbers_are_refused_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = random_problem(7, n=20, n_outputs=2, real=True)
+    qsdp.certify(network_for(problem), problem).save(tmp_path / "c", include_data="sums")
+    fields = contents_of(tmp_path / "c")
+    fields["weights"] = np.full_like(fields["weights"], 1e300)
+    rewritten(tmp_path / "c", fields)
+    assert answer(tmp_path / "c", capsys) == (1, "no: objective: the numbers are too large\n")
+
+
+BLOCKS_OF_ONE = {"weights": np.zeros((1, 2)), "weight_omega": np.ones(1), "weight_blocks": np.array([[0, 1]])}
+EMPTY = {"weights": np.zeros((0, 2)), "weight_omega": np.ones(0), "weight_blocks": np.zeros((0, 2), dtype=int)}
+
+
+@pytest.mark.parametrize("added", [EMPTY, *({name: array} for name, array in BLOCKS_OF_ONE.items())])
+def test_fields_of_weights_without_columns_are_refused(
+    added: dict[str, np.ndarray], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = random_problem(7, n=20, n_outputs=2)
+    network = random_network(np.random.default_rng(0), problem.blocks, 5, 2)
+    qsdp.certify(network, problem).save(tmp_path / "c")
+    rewritten(tmp_path / "c", contents_of(tmp_path / "c") | added)
+    assert answer(tmp_path / "c", capsys)[0] == 1
+    with pytest.raises(StorageError, match="not all that real weights of columns need"):
+        qsdp.load_certificate(tmp_path / "c")
+
+
+def test_columns_of_data_have_no_fields_of_weights(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    problem = qsdp.TrainingProblem(X, X[:, 0], beta=1.0)
+    qsdp.certify(qsdp.BilinearNetwork([[1, 1, 1]], [[1, 1, -1]], [0.1]), problem).save(tmp_path / "c")
+    rewritten(tmp_path / "c", contents_of(tmp_path / "c") | BLOCKS_OF_ONE)
+    with pytest.raises(StorageError, match="not all that real weights of columns need"):
+        qsdp.load_certificate(tmp_path / "c")
+
+
+@pytest.mark.parametrize("position", [-1, 2**40, -(2**62)])
+def test_blocks_of_weights_at_other_positions_are_not_loaded(position: int, tmp_path: Path) -> None:
+    problem = random_problem(7, n=20, n_outputs=2, real=True)
+    qsdp.certify(network_for(problem), problem).save(tmp_path / "c")
+    fields = contents_of(tmp_path / "c")
+    fields["weight_blocks"][0, 0] = position
+    rewritten(tmp_path / "c", fields)
+    with pytest.raises(StorageError, match="not in blocks at ascending positions"):
+        qsdp.load_certificate(tmp_path / "c")
+
+
 def test_networks_of_other_blocks_are_refused() -> None:
     problem = random_problem(3, real=True)
     with pytest.raises(InvalidInputError, match="network must be on blocks of sizes"):
