@@ -13,7 +13,7 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import HALF_DIGITS
 from qsdp._utils.tuning import FAR, MANY_ROWS
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation._row_program import DualProof, SharedSums
+from qsdp.column_generation._row_program import FeasibleDual, SharedSums
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.restricted import (
     Columns,
@@ -182,11 +182,11 @@ class PackedProgram:
         layout, entries = self._instance.map.layout, -dual.gradient * (self._units.value / self._units.weight)
         return layout.matrices(entries), entries[:, layout.weight_entries]
 
-    def proof(self, dual: Evaluated, upper: float) -> DualProof:
+    def feasible_dual(self, dual: Evaluated, upper: float) -> FeasibleDual:
         largest = self._instance.dual_radius / upper if upper > 0.0 else math.inf
         value, scale = self._loss.bound(dual, largest)
         self._best = max(self._best, value)
-        return DualProof(max(0.0, value * self._units.value), dual, scale, 0.0)
+        return FeasibleDual(max(0.0, value * self._units.value), dual, scale, 0.0)
 
     def mean(self, dual: Evaluated, other: Evaluated) -> Evaluated:
         return self._loss.at(0.5 * (other.x + dual.x))

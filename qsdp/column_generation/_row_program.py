@@ -22,22 +22,21 @@ from qsdp.gram import Gram, SharedGram
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction, Units
 
-__all__ = ["ATOMS", "DualProof", "RowProgram", "SharedSums"]
+__all__ = ["ATOMS", "FeasibleDual", "RowProgram", "SharedSums"]
 
 #: Atoms added in a round, random starts of a search, and neurons to start near; a third or thrice take as long.
 ATOMS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class DualProof:
-    """Feasible dual vector derived from that of a master problem, and the bound that it proves.
+class FeasibleDual:
+    """Dual vector derived from that of a master, feasible if a bound on pricing values holds, and its dual value.
 
     Attributes
     ----------
     value : float
-        The bound.
-    dual : object
-        A dual vector in the form of the program.
+    nu : object
+        The vector, in the form of the program.
     scale : float
         Factor by which the trees of the master's dual vector must be scaled to bound the pricing values of the feasible
         one.
@@ -46,13 +45,9 @@ class DualProof:
     """
 
     value: float
-    dual: Any
+    nu: Any
     scale: float
     excess: float
-
-    def largest(self, upper: float) -> float:
-        """Bound its pricing values by `upper`, the bound on those of the master's dual vector."""
-        return self.scale * upper + self.excess
 
 
 class SharedSums:
@@ -250,7 +245,7 @@ class RowProgram:
         upper = float(((data.size + 1) * entries + 2.0 * entry_rounding(data, lifted)).max())
         return _Residual(nu, upper, 4.0 * EPS * float(entry_size(data, lifted).max()))
 
-    def proof(self, dual: FloatArray, upper: float) -> DualProof:
+    def feasible_dual(self, dual: FloatArray, upper: float) -> FeasibleDual:
         r"""Compute the best bound that :math:`\nu` proves if no pricing value exceeds `upper`, and its dual vector.
 
         This vector is :math:`s \nu` or, with the residual of a reduction, :math:`\nu_0 + s (\nu - \nu_0)`, as the
@@ -258,13 +253,13 @@ class RowProgram:
         """
         fit, dual_radius, residual = self._normal.fit, self._instance.dual_radius, self._residual
         scale = best_scale(fit, dual, dual_radius / upper if upper > 0.0 else math.inf)
-        best = DualProof(self._value(scale * dual), scale * dual, scale, 0.0)
+        best = FeasibleDual(self._value(scale * dual), scale * dual, scale, 0.0)
         if residual is not None and (largest := residual.largest(dual_radius, upper)) > 0.0:
             direction = dual - residual.nu
             step = best_step(fit, residual.nu, direction, largest)
             moved = residual.nu + step * direction
             if (value := self._value(moved)) > best.value:
-                best = DualProof(value, moved, step, abs(1.0 - step) * residual.upper + residual.spare)
+                best = FeasibleDual(value, moved, step, abs(1.0 - step) * residual.upper + residual.spare)
         return best
 
     def _value(self, nu: FloatArray) -> float:

@@ -156,19 +156,20 @@ def _part(
     U[:, : problem.n_features] *= M
     V[:, : problem.n_features] *= M
     atoms = replace(atoms, U=U, V=V)
-    proof, priced = outcome.proof, outcome.priced
-    if proof is None or priced is None or proof.value < floor.value:
+    dual, priced = outcome.dual, outcome.priced
+    if dual is None or priced is None or dual.value < floor.value:
         return Part(atoms, weights, floor.proof(), outcome.status)
-    nu = master.program.lifted(proof.dual)
+    nu = master.program.lifted(dual.nu)
     if isinstance(master.program, PackedProgram):
         # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
         with deadline.unlimited() if is_cheap(problem) else nullcontext():
             priced = pricing.prove(master, *master.instance.map.pull(nu))
-        trees, uppers = priced.trees, priced.uppers
+        scale, excess = 1.0, 0.0
     else:
-        trees = tuple(scaled_tree(tree, proof.scale) for tree in priced.trees)
-        uppers = tuple(proof.largest(upper) for upper in priced.uppers)
-    return Part(atoms, weights, ProvenBound(proof.value, nu, trees, uppers, priced.exact), outcome.status)
+        scale, excess = dual.scale, dual.excess
+    trees = tuple(scaled_tree(tree, scale) for result in priced.results for tree in result.trees)
+    uppers = tuple(scale * result.upper + excess for result in priced.results)
+    return Part(atoms, weights, ProvenBound(dual.value, nu, trees, uppers, priced.exact), outcome.status)
 
 
 def _slope(problem: TrainingProblem, k: int | None, network: BilinearNetwork) -> FloatArray:

@@ -13,10 +13,10 @@ from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, NEGLIGIBLE, PROGRESS, ROUGH
 from qsdp.blocks import Layout
-from qsdp.column_generation._row_program import ATOMS, DualProof
+from qsdp.column_generation._row_program import ATOMS, FeasibleDual
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.master import Master
-from qsdp.pricing import BoundTree, OracleResult
+from qsdp.pricing import OracleResult
 
 __all__ = ["ATOMS", "Outcome", "PricingResult", "Round", "generate"]
 
@@ -34,20 +34,19 @@ class PricingResult:
         Largest pricing value found.
     upper : float
         Upper bound on the pricing values of all atoms; infinite if none was proven.
-    uppers : tuple of float
-        Upper bound for each matrix.
-    trees : tuple of BoundTree
-        Proofs of `uppers`, one per matrix; empty if nothing was proven or the proof needs no tree.
-    exact : bool
-        Whether `upper` is the largest value up to rounding.
+    results : tuple of OracleResult
+        Result of the oracle for each matrix, with the trees that prove its bound; empty if the bound needs no tree.
     """
 
     atoms: Atoms
     value: float
     upper: float = np.inf
-    uppers: tuple[float, ...] = ()
-    trees: tuple[BoundTree, ...] = ()
-    exact: bool = False
+    results: tuple[OracleResult, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bound of each matrix is its largest pricing value up to rounding."""
+        return all(result.exact for result in self.results)
 
     @classmethod
     def combine(
@@ -68,9 +67,7 @@ class PricingResult:
             atoms,
             max([largest, *(result.value for result in results)]),
             max([largest, *(result.upper for result in results)]),
-            tuple(result.upper for result in results),
-            tuple(tree for result in results for tree in result.trees),
-            all(result.exact for result in results),
+            tuple(results),
         )
 
 
@@ -90,10 +87,10 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Result of the loop: its status, its best proof, and the pricing result of that proof's dual vector."""
+    """Result of the loop: its status, the dual vector of the best bound, and the pricing result that proves it."""
 
     status: str
-    proof: DualProof | None
+    dual: FeasibleDual | None
     priced: PricingResult | None
     gap: float
 
@@ -124,11 +121,11 @@ def generate(
         status = rounds.add_columns() or rounds.raise_floor(raise_floor)
     except KeyboardInterrupt:
         status = "interrupted"
-    return Outcome(status, rounds.proof, rounds.priced, rounds.gap)
+    return Outcome(status, rounds.dual, rounds.priced, rounds.gap)
 
 
 class _Rounds:
-    """State of `generate`: the best proof so far and the current gap."""
+    """State of `generate`: the dual vector of the best bound so far and the current gap."""
 
     def __init__(
         self,
@@ -140,7 +137,7 @@ class _Rounds:
     ) -> None:
         self.master, self._pricing, self._tol = master, pricing, tol
         self._floor, self._report = floor, report
-        self.proof: DualProof | None = None
+        self.dual: FeasibleDual | None = None
         self.priced: PricingResult | None = None
         self._number, self.gap = 0, 1.0
 
@@ -186,12 +183,12 @@ class _Rounds:
         return "time limit" if deadline.over() else "stalled"
 
     def _price(self) -> PricingResult:
-        """Price the master's dual vector, update the best proof, and end the round."""
+        """Price the master's dual vector, update the best bound, and end the round."""
         priced = self._pricing(self.master, self.gap)
         if np.isfinite(priced.upper):
-            candidate = self.master.proof(priced.upper)
-            if self.proof is None or candidate.value > self.proof.value:
-                self.proof, self.priced = candidate, priced
+            candidate = self.master.feasible_dual(priced.upper)
+            if self.dual is None or candidate.value > self.dual.value:
+                self.dual, self.priced = candidate, priced
                 self.master.set_centre(candidate)
         self._end_round()
         return priced
@@ -200,7 +197,7 @@ class _Rounds:
         """Update the gap, and report the round."""
         self._number += 1
         master = self.master
-        bound = max(self._floor(), self.proof.value if self.proof else 0.0)
+        bound = max(self._floor(), self.dual.value if self.dual else 0.0)
         self.gap = relative(master.objective - bound, master.objective)
         sizes = len(master.atoms), master.n_neurons
         self._report(Round(self._number, master.objective, bound, self.gap, *sizes, deadline.elapsed()))

@@ -13,7 +13,7 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.tuning import MAX_SIDE, NEGLIGIBLE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
-from qsdp.column_generation._row_program import ATOMS, DualProof, RowProgram, SharedSums
+from qsdp.column_generation._row_program import ATOMS, FeasibleDual, RowProgram, SharedSums
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.restricted import sparsify
 from qsdp.relaxation.instance import Instance
@@ -122,15 +122,15 @@ class Master:
 
     def gap(self, upper: float) -> float:
         """Compute the relative gap to the bound that the dual vector proves if no pricing value exceeds `upper`."""
-        return relative(self.objective - self.proof(upper).value, self.objective)
+        return relative(self.objective - self.feasible_dual(upper).value, self.objective)
 
-    def proof(self, upper: float) -> DualProof:
-        """Compute the best bound that the dual vector proves if no pricing value exceeds `upper`."""
-        return self.program.proof(self._dual, upper)
+    def feasible_dual(self, upper: float) -> FeasibleDual:
+        """Derive the feasible dual vector of the best bound from the fact that no pricing value exceeds `upper`."""
+        return self.program.feasible_dual(self._dual, upper)
 
-    def set_centre(self, best: DualProof) -> None:
-        """Set the stability centre of `smooth_dual` to the dual vector of a proof."""
-        self._centre = best.dual
+    def set_centre(self, best: FeasibleDual) -> None:
+        """Set the stability centre of `smooth_dual` to the dual vector of the best bound."""
+        self._centre = best.nu
 
     def smooth_dual(self) -> Any:
         """Stabilise: move the dual vector halfway towards the centre; return the old one for `undo_smoothing`."""

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp._utils import deadline
-from qsdp.column_generation._row_program import DualProof
+from qsdp.column_generation._row_program import FeasibleDual
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.loop import PricingResult, generate
 from qsdp.column_generation.master import Master
@@ -253,17 +253,17 @@ def test_bounds_of_pricing_values() -> None:
         at_zero = problem.data_fit.value_at_zero
         penalty = problem.beta * problem.dimension
         for upper in (0.5 * penalty, penalty, 1.1 * penalty, 10.0 * penalty):
-            proof = master.proof(upper)
-            assert master.gap(upper) == pytest.approx((master.objective - proof.value) / master.objective)
+            feasible = master.feasible_dual(upper)
+            assert master.gap(upper) == pytest.approx((master.objective - feasible.value) / master.objective)
             # The dual vector of the bound is feasible, and proves it.
-            assert proof.scale * upper + proof.excess <= penalty * (1 + 1e-12)
-            lifted = master.program.lifted(proof.dual)
-            moved = np.abs(problem.map.adjoint(lifted[:, 0]) - proof.scale * problem.map.adjoint(nu[:, 0])).sum()
-            assert moved <= max(proof.excess, 1e-12 * penalty)
+            assert feasible.scale * upper + feasible.excess <= penalty * (1 + 1e-12)
+            lifted = master.program.lifted(feasible.nu)
+            moved = np.abs(problem.map.adjoint(lifted[:, 0]) - feasible.scale * problem.map.adjoint(nu[:, 0])).sum()
+            assert moved <= max(feasible.excess, 1e-12 * penalty)
             value = -problem.loss.conjugate(-lifted, problem.targets)
-            assert proof.value == pytest.approx(value, rel=1e-9, abs=1e-9 * at_zero)
-        assert master.proof(penalty).value == pytest.approx(master.objective, rel=1e-8)
-        assert master.proof(1.1 * penalty).value < master.objective
+            assert feasible.value == pytest.approx(value, rel=1e-9, abs=1e-9 * at_zero)
+        assert master.feasible_dual(penalty).value == pytest.approx(master.objective, rel=1e-8)
+        assert master.feasible_dual(1.1 * penalty).value < master.objective
 
 
 # -- what is kept --------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def test_ties_leave_a_vertex(loss: str) -> None:
 
 
 @pytest.mark.parametrize("n", [8, 300])
-def test_the_dual_vector_is_smoothed_towards_that_of_a_proof(n: int) -> None:
+def test_the_dual_vector_is_smoothed_towards_that_of_the_best_bound(n: int) -> None:
     problem = random_problem(4, 3, n)
     master, signs = full_master(problem, m=2), sign_vectors(3)
 
@@ -386,12 +386,12 @@ def test_the_dual_vector_is_smoothed_towards_that_of_a_proof(n: int) -> None:
         return float(np.abs(signs @ master.instance.adjoints(master.nu)[0]).sum(axis=1).max())
 
     master.solve(1e-9)
-    own, best = master.nu, master.proof(largest())
+    own, best = master.nu, master.feasible_dual(largest())
     master.set_centre(best)
     before = master.smooth_dual()
-    centre = master.program.lifted(best.dual)
+    centre = master.program.lifted(best.nu)
     assert master.nu == pytest.approx(0.5 * (centre + own), rel=1e-9, abs=1e-12 * np.abs(own).max())
-    assert 0.0 < master.proof(largest()).value <= global_optimum(problem).upper * (1.0 + 1e-9)
+    assert 0.0 < master.feasible_dual(largest()).value <= global_optimum(problem).upper * (1.0 + 1e-9)
     master.undo_smoothing(before)
     assert np.array_equal(master.nu, own)
 
@@ -412,7 +412,7 @@ def test_dual_vectors_are_smoothed_after_proven_rounds_that_did_not_help(proven:
                 answers = {
                     "smooth_dual": np.zeros(1),
                     "gap": 0.5,
-                    "proof": DualProof(0.5, np.zeros(1), 1.0, 0.0),
+                    "feasible_dual": FeasibleDual(0.5, np.zeros(1), 1.0, 0.0),
                 }
                 return int(calls[-3:] != ["smooth_dual", "price", "add"]) if name == "add" else answers.get(name)
 
