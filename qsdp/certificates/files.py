@@ -125,7 +125,7 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
         raise InvalidInputError(_UNCERTAIN.format(objective, max(differences)))
 
 
-def _data(problem: TrainingProblem) -> dict[str, Any]:
+def problem_data(problem: TrainingProblem) -> dict[str, Any]:
     """Return the arrays of a file that contain the data, in the order of their digest."""
     if SAMPLES not in problem.weight_map.offers:
         return {"forms": cast(FormMap, problem.weight_map).forms, "y": problem.y}
@@ -138,7 +138,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
     problem, network = proof.problem, proof.network
     loss = _loss_arrays(problem.loss)
     _check_objective(proof, problem.data_fit)
-    data = _data(problem)
+    data = problem_data(problem)
     if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MAX_BYTES:
         include_data = "sums" if problem.loss.quadratic else False
     dual = {"nu": problem.squeezed(proof.nu)}
@@ -406,7 +406,7 @@ def _problem(arrays: dict[str, npt.NDArray[Any]], expected: TrainingProblem | No
     if "data_sha256" in arrays:
         if expected is None:
             return None
-        data = _data(expected)
+        data = problem_data(expected)
         if data_digest(*data.values()) != str(arrays["data_sha256"]):
             raise StorageError("it belongs to different data")
         arrays = {**arrays, **data}

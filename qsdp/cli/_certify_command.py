@@ -6,7 +6,7 @@ import io
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -16,6 +16,7 @@ from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.validation import check_choice, check_real, warn
 from qsdp.certificates import BOUND_TYPES, Certificate
 from qsdp.certificates import certify as certify_network
+from qsdp.certificates.files import problem_data
 from qsdp.choosing.options import REFINEMENT_TIME
 from qsdp.cli._flags import Force, ModelFile, load_model
 from qsdp.cli._reports import print_facts, print_figures
@@ -120,8 +121,5 @@ def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type:
 
 def _save_rows(problem: TrainingProblem, path: Path) -> None:
     stream = io.BytesIO()
-    arrays: dict[str, Any] = {"X": problem.X, "y": problem.y}
-    if problem.sample_weight is not None:
-        arrays["sample_weight"] = problem.sample_weight
-    np.savez(stream, **arrays)
+    np.savez(stream, **problem_data(problem))
     write_whole(path, stream.getvalue())

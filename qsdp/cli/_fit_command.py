@@ -179,7 +179,7 @@ def _weights_fact(rows: TrainingRows, model: Any) -> str:
 
 def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: Any) -> list[tuple[str, str]]:
     """Return the lines of the summary about how rows and columns were read."""
-    encoder, name = model.encoder_, rows.source.target
+    encoder, name = model._columns_encoder, rows.source.target
     used = [encoder.encoding_.columns[position] for position in encoder.encoding_.used]
     numeric = [
         repr(column.name) + ("" if column.kind == NUMBER else f" ({column.kind}s)")

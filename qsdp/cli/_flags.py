@@ -11,7 +11,7 @@ import typer
 from qsdp._utils.validation import check_choice
 from qsdp.activations import ACTIVATIONS, BILINEAR, PolynomialActivation, get_activation
 from qsdp.choosing.options import TrainingOptions
-from qsdp.encoding.fitting import AUTO, ENCODINGS
+from qsdp.encoding.fitting import ADDITIVE, AUTO, ENCODINGS
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, get_loss
 from qsdp.tables import check_format
@@ -21,7 +21,7 @@ ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
 
 #: Summaries of the parameters of the estimators that are no training options.
 _SUMMARIES = {
-    "encoding": f"Encoding of numbers: {' | '.join([AUTO, *ENCODINGS])}; auto chooses on held-out rows.",
+    "encoding": f"Encoding of numbers: {' | '.join([AUTO, ADDITIVE, *ENCODINGS])}; auto chooses on held-out rows.",
     "max_categories": "Largest number of categories of a column that get a bit each; the most frequent ones do.",
     "class_weight": "balanced gives all classes the same total weight.",
 }
@@ -33,8 +33,8 @@ def flag(name: str, **settings: Any) -> Any:
     return typer.Option(help=declared[name].summary if name in declared else _SUMMARIES[name], **settings)
 
 
-#: Encodings that commands accept by name: their figures need networks on columns, which "additive" has not.
-ENCODING_NAMES = (AUTO, *ENCODINGS)
+#: Encodings that commands accept by name.
+ENCODING_NAMES = (AUTO, ADDITIVE, *ENCODINGS)
 
 Refinement = Annotated[str, flag("refine")]
 Seed = Annotated[int, flag("random_state")]

@@ -27,7 +27,7 @@ def leaking_columns(fitted: ScoredRows, part: ScoredRows) -> list[str]:
     under the ROC curve of at least 0.999. A number must have the same order as the column, or the reverse one: the
     magnitude of their rank correlation is at least 0.999. Categories are first replaced by their mean targets.
     """
-    encoder, classes = part.model.encoder_, hasattr(part.model, "classes_")
+    encoder, classes = part.model._columns_encoder, hasattr(part.model, "classes_")
     columns = encoder.encoding_.columns
     if len(columns) < 2 or len(part.truth) < _FEWEST:
         return []

@@ -62,7 +62,7 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
         ("", accuracy(np.full(len(truth), largest)), f"{rows}, if {classes[largest]!r} is always predicted"),
         (
             "",
-            accuracy(linear_model(fitted, given).predict(part.X[part.truth >= 0])),
+            accuracy(linear_model(fitted, given).predict(part.inputs[part.truth >= 0])),
             f"{rows}, logistic regression on the inputs",
         ),
     ]

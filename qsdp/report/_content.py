@@ -41,17 +41,19 @@ _Line = tuple[str, str, str, str]
 
 def facts_of_model(model: Any) -> dict[str, Any]:
     """Return what is known without rows: network, size, certificate, effects, columns and parameters."""
-    network, certificate, encoder = model.network_, model.certificate_, model.encoder_
+    network, certificate, encoder = model.network_, model.certificate_, model._columns_encoder
     source, classes = getattr(model, "table_", None), class_names(model)
     encoding = getattr(encoder, "encoding_", None)
-    sizes = stored_sizes(network)
+    sizes, additive = stored_sizes(network), network.blocks is not None
+    width = encoder.encoding_.width if additive else network.n_inputs
+    first_layer = f"{'binary' if network.levels == 2 else f'{network.levels}-level'} first-layer weights"
     inputs = 0 if encoding is None else encoding_bits(encoding)
     return {
         "target": None if source is None else source.target,
         "predicts": _kind_of_target(network, classes),
         "classes": classes,
-        "network": format_count(network.n_neurons, network.n_inputs, network.n_outputs),
-        "weights": "binary" if network.levels == 2 else f"{network.levels}-level",
+        "network": format_count(network.n_neurons, width, network.n_outputs),
+        "weights": first_layer + (" beside real weights of the inputs" if additive else ""),
         "activation": activation_name(network.activation),
         "loss": f"{get_loss(model._loss).name}, beta {model._trained_beta:g}",
         "bytes": _bytes(min(bits for _, bits in sizes) + inputs),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import qsdp
 from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.summary import format_number, format_percent
+from qsdp.encoding import AdditiveBlocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.report._content import facts_of_model, facts_of_rows, measures, scores_of
@@ -81,7 +82,8 @@ def make_report(model_file: str | os.PathLike[str], data_file: str | os.PathLike
     """
     model, parts, problem = qsdp.load(model_file), list[ScoredRows](), None
     network = getattr(model, "network_", None)
-    if not isinstance(network, BilinearNetwork) or network.blocks is not None:
+    columns = isinstance(network, BilinearNetwork) and network.blocks is None
+    if not columns and not isinstance(getattr(model, "encoder_", None), AdditiveBlocks):
         raise InvalidInputError(
             f"reports are for models of tables; {os.fspath(model_file)!r} holds another object: {model!r:.60}"
         )

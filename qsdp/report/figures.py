@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from qsdp._utils.summary import format_percent
 from qsdp.activations import activation_name
 from qsdp.certificates import Certificate
@@ -64,7 +66,7 @@ def size_figures(network: BilinearNetwork) -> list[Figure]:
 def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
     """Return the names of a network and its equivalent forms, with the number of bits of each."""
     if network.blocks is not None:
-        return [(f"{network.n_neurons:,} neurons", network.n_bits)]
+        return [(_parts_of(network), network.n_bits)]
     D = network.U.shape[1]
     form = (
         ("a quadratic form of integers", network.to_integer_form().n_bits)
@@ -74,10 +76,16 @@ def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
     return [(f"{network.n_neurons:,} neurons", network.n_bits), form]
 
 
+def _parts_of(network: BilinearNetwork) -> str:
+    """Return the number of neurons and, if there are any, of real weights that are not zero."""
+    weights = np.count_nonzero(network.column_weights)
+    return f"{network.n_neurons:,} neurons" + (f" and {weights:,} real weights" if weights else "")
+
+
 def network_fact(model: Any) -> tuple[str, str]:
     """Return size, activation and weights of the network of an estimator, and the loss and beta of its problem."""
     network: BilinearNetwork = model.network_
     weights = "binary weights" if network.levels == 2 else f"{network.levels} levels"
-    parts = [f"{network.n_neurons} neurons", activation_name(network.activation), weights]
+    parts = [_parts_of(network), activation_name(network.activation), weights]
     parts += [f"{C} outputs" for C in network.output_shape]
     return "network", ", ".join([*parts, f"{get_loss(model._loss).name} loss", f"beta {model._trained_beta:g}"])

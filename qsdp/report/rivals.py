@@ -54,11 +54,12 @@ def linear_model(fitted: ScoredRows, weights: FloatArray | None) -> Any:
 
     classes = hasattr(fitted.model, "classes_")
     linear = LogisticRegression(max_iter=_ITERATIONS) if classes else RidgeCV(np.logspace(-3, 4, 15))
-    some = slice(None, None, max(1, len(fitted.X) // _ROWS))
+    inputs = fitted.inputs
+    some = slice(None, None, max(1, len(inputs) // _ROWS))
     with warnings.catch_warnings():
         # It need not have converged.
         warnings.simplefilter("ignore")
-        return linear.fit(fitted.X[some], fitted.truth[some], None if weights is None else weights[some])
+        return linear.fit(inputs[some], fitted.truth[some], None if weights is None else weights[some])
 
 
 def _linear(parts: list[ScoredRows], weights: FloatArray | None) -> Rival:
@@ -66,9 +67,9 @@ def _linear(parts: list[ScoredRows], weights: FloatArray | None) -> Rival:
     model = parts[0].model
     rounded, bits = rounded_linear(linear_model(parts[0], weights))
     name = f"{'logistic' if hasattr(model, 'classes_') else 'ridge'} regression in {LINEAR_BITS} bits"
-    encoding = getattr(model.encoder_, "encoding_", None)
+    encoding = getattr(model._columns_encoder, "encoding_", None)
     bits += 0 if encoding is None else encoding_bits(encoding, 1)
-    return Rival(name, [rounded.predict(part.X) for part in parts], bits)
+    return Rival(name, [rounded.predict(part.inputs) for part in parts], bits)
 
 
 def _boosting(parts: list[ScoredRows], weights: FloatArray | None) -> Rival:

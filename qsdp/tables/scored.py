@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
+from qsdp.blocks import Blocks
 from qsdp.encoding.used_columns import title
 from qsdp.estimators.classes import choose_classes, class_scores
 from qsdp.exceptions import InvalidInputError
@@ -34,7 +35,7 @@ class ScoredRows:
     model : estimator
     table : data frame or array
         Rows as `model.predict` takes them.
-    X : ndarray
+    X : ndarray or Blocks
         Inputs of networks.
     truth : ndarray of shape (n,)
         True targets: numbers in the units of outputs, or class numbers with -1 for labels not seen in training.
@@ -44,17 +45,23 @@ class ScoredRows:
     name: str
     model: Any
     table: Any
-    X: FloatArray
+    X: FloatArray | Blocks
     truth: FloatArray
     weights: FloatArray | None
 
     @classmethod
-    def of(cls, name: str, model: Any, table: pandas.DataFrame, X: FloatArray | None = None) -> ScoredRows:
+    def of(cls, name: str, model: Any, table: pandas.DataFrame, X: FloatArray | Blocks | None = None) -> ScoredRows:
         """Collect the rows of a table with targets and, if present, weights; X are their inputs, if known."""
         weights = weights_of(model.table_, table) if model.table_.weights in table.columns else None
         columns = inputs_of(model, table)
         X = model.network_inputs(columns) if X is None else X
         return cls(name, model, columns, X, truth_of(model, table), weights)
+
+    @cached_property
+    def inputs(self) -> FloatArray:
+        """Encoded columns, which linear models take."""
+        inputs: FloatArray = self.model.encoder_.inputs_of(self.X) if isinstance(self.X, Blocks) else self.X
+        return inputs
 
     @cached_property
     def outputs(self) -> FloatArray:

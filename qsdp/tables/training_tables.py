@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import warnings
 from collections import Counter
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_choice, warn
+from qsdp.certificates.files import data_digest, problem_data
 from qsdp.encoding.reading_rule import BOOLEAN, CATEGORY, MARKERS, NUMBER, is_missing, kind_of, place_of, read_column
 from qsdp.encoding.used_columns import listing, require, title
 from qsdp.estimators.table_source import TableSource
@@ -246,7 +246,7 @@ def numbers_of(table: pandas.DataFrame, name: str, kind: str = NUMBER) -> FloatA
 def inputs_of(model: Any, table: pandas.DataFrame) -> pandas.DataFrame:
     """Select the input columns of a fitted model by name; columns that it does not use may be absent."""
     names = list(map(str, model.feature_names_in_))
-    encoding = model.encoder_.encoding_
+    encoding = model._columns_encoder.encoding_
     require(table, [names[position] for position in encoding.used])
     return table.reindex(columns=names)
 
@@ -298,8 +298,4 @@ def coded_problem(model: Any, training: pandas.DataFrame) -> TrainingProblem:
 
 def digest_of(problem: TrainingProblem) -> str:
     """Compute the SHA-256 of the inputs, targets and weights of a problem."""
-    digest = hashlib.sha256(repr(problem.X.shape).encode())
-    for array in (problem.X, problem.y, problem.sample_weight):
-        if array is not None:
-            digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
-    return digest.hexdigest()
+    return data_digest(*problem_data(problem).values())

@@ -63,7 +63,7 @@ def test_fit_several_classes(trained: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
     assert figure(text, "target") == "'kind', 3 classes: 'setosa', 'versicolor', 'virginica'"
-    assert figure(text, "network") == "1000 neurons, relu_like, 3 levels, 3 outputs, squared loss, beta 1"
+    assert figure(text, "network") == "1,000 neurons, relu_like, 3 levels, 3 outputs, squared loss, beta 1"
     assert number(text, "size") == 2 * 1000 * (4 * 2 + 1) + 3 * 64
     assert number(text, "accuracy") > 85.0
     model = qsdp.load(trained / "kind3.qsdp")
