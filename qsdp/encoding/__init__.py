@@ -11,7 +11,6 @@ from qsdp.encoding.table_encoding import Encoding
 if TYPE_CHECKING:
     from qsdp.encoding.additive_blocks import AdditiveBlocks
     from qsdp.encoding.patches import Patches
-    from qsdp.encoding.table_blocks import TableBlocks
     from qsdp.encoding.transformers import TableEncoder
     from qsdp.encoding.windows import Windows
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 _TRANSFORMERS = {
     "AdditiveBlocks": "additive_blocks",
     "Patches": "patches",
-    "TableBlocks": "table_blocks",
     "TableEncoder": "transformers",
     "Windows": "windows",
 }
@@ -31,7 +29,6 @@ __all__ = [
     "Expression",
     "InputColumn",
     "Patches",
-    "TableBlocks",
     "TableEncoder",
     "Windows",
     "row_scale",

@@ -94,8 +94,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         then hold text and missing entries; the output must be numeric and is converted to a dense array. With
         `qsdp.encoding.Patches` or `Windows`, X are images or series, and the network is one on blocks: bilinear, so
         that `activation` must be None or "auto", without a constant column of its own. ``refine="exact"`` then
-        proves the optimum without a relaxation if its neurons can be enumerated. `qsdp.encoding.TableBlocks` makes such
-        blocks of tables.
+        proves the optimum without a relaxation if its neurons can be enumerated.
     max_categories : int, default=50
         Largest number of categories of a text column that get a bit each, >= 2; the most frequent ones do. The other
         categories set none of these bits. Only used with an `encoding` given by name.

@@ -16,7 +16,6 @@ from qsdp._utils.validation import FloatArray
 from qsdp.encoding.additive_blocks import AdditiveBlocks
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.steps import identity, through_steps
-from qsdp.encoding.table_blocks import TableBlocks
 from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.effects import Effects
 from qsdp.estimators.input_encoding import makes_blocks
@@ -46,8 +45,8 @@ class Explained(_QuantizedNetwork):
             return importances
         if self.network_.blocks is not None and not isinstance(self.encoder_, AdditiveBlocks):
             raise AttributeError(
-                "feature_importances_ requires a network on columns; for one on blocks of a table, "
-                "use effects(X).importances"
+                "feature_importances_ requires a network on columns: qsdp.plotting.FiltersDisplay shows the neurons of "
+                "one on blocks of images or series"
             )
         form = self._form()
         if any(one.position == _MIXED for one in _describe(self._columns_encoder, self._names(None), form.n_inputs)):
@@ -131,7 +130,7 @@ class Explained(_QuantizedNetwork):
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
         if self.network_.blocks is not None:
-            if not isinstance(self.encoder_, (AdditiveBlocks, TableBlocks)):
+            if not isinstance(self.encoder_, AdditiveBlocks):
                 raise InvalidInputError(
                     "a network on blocks of images or series has no effects of columns and no formula in them: "
                     "qsdp.plotting.FiltersDisplay shows its neurons"
@@ -155,8 +154,6 @@ class Explained(_QuantizedNetwork):
         groups = [one.position for one in inputs]
         if _MIXED in groups:
             columns, groups = [one.name for one in inputs], list(range(len(inputs)))
-        if X is None and isinstance(self.encoder_, TableBlocks):
-            raise InvalidInputError("effects of a network on blocks of a table need X, such as the rows given to fit")
         if X is None:
             problem = self.result_.rows
             additive = isinstance(self.encoder_, AdditiveBlocks)

@@ -66,7 +66,6 @@ TRUSTED: dict[str, frozenset[str]] = {
             "qsdp.activations.PolynomialActivation",
             "qsdp.encoding.additive_blocks.AdditiveBlocks",
             "qsdp.encoding.patches.Patches",
-            "qsdp.encoding.table_blocks.TableBlocks",
             "qsdp.encoding.transformers.TableEncoder",
             "qsdp.encoding.windows.Windows",
             "qsdp.estimators.classifier.QuantizedNetworkClassifier",

@@ -320,7 +320,7 @@ def _check_blocks(network: Network, encoder: Any) -> None:
 def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     from sklearn.utils.validation import check_is_fitted
 
-    from qsdp.encoding import AdditiveBlocks, TableBlocks
+    from qsdp.encoding import AdditiveBlocks
 
     check_is_fitted(model)
     first = next((step for step in steps if hasattr(step, "n_features_in_")), model)
@@ -330,11 +330,6 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
     if blocks is not None:
         if isinstance(blocks, AdditiveBlocks):
             return _of_additive(model, blocks, through_steps(identity([str(name) for name in names]), steps))
-        if isinstance(blocks, TableBlocks):
-            raise ExportError(
-                "networks on tables in blocks cannot be exported; fit with encoding='auto', or export "
-                "`model.encoder_.quadratic_form(model.network_)` by other means"
-            )
         if steps:
             raise ExportError("images and series cannot be exported with transformers before the estimator")
         return ModelDescription(model.network_, blocks=blocks, **_targets(model))

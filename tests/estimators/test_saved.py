@@ -38,7 +38,7 @@ from sklearn.preprocessing import (
 )
 
 import qsdp
-from qsdp.encoding import AdditiveBlocks, Patches, TableBlocks, TableEncoder, Windows
+from qsdp.encoding import AdditiveBlocks, Patches, TableEncoder, Windows
 from qsdp.estimators.saving import TRUSTED
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.export import to_c, to_js, to_onnx
@@ -102,7 +102,6 @@ CASES: dict[str, tuple[Callable[..., Any], str, dict[str, Any]]] = {
     "generator": (table, "number", {"random_state": np.random.RandomState(0), "encoding": "standard"}),
     "no encoding": (numbers, "number", {"encoding": None, "constant_column": False}),
     "table encoder": (table, "number", {"encoding": TableEncoder("thresholds", n_thresholds=2, dtype=np.float32)}),
-    "table in blocks": (table, "text", {"encoding": TableBlocks(4), "activation": None}),
     "additive": (table, "text", {"encoding": "additive", "beta": "10%"}),
     "additive blocks": (table, "number", {"encoding": AdditiveBlocks(2, products="all", intercept="means")}),
     "images": (images, "text", {"encoding": Patches(size=[2, 3], regions=[2, 1]), "activation": None}),
@@ -149,7 +148,7 @@ def results(model: Any, case: str) -> dict[str, Any]:
             answers[method] = getattr(model, method)(X)
     if case.startswith("additive"):
         answers |= {"inputs": model.network_inputs(X).rows, "expression": model.to_expression()}
-    elif case not in {"images", "series", "table in blocks"}:
+    elif case not in {"images", "series"}:
         answers |= {"inputs": model.network_inputs(X), "expression": model.to_expression()}
     if case not in {"images", "series"}:
         effects = model.effects(X)
