@@ -137,7 +137,7 @@ class AdditiveBlocks(BlockEncoder):
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(inputs, "feature_names_in_"):
             self.feature_names_in_ = inputs.feature_names_in_
-        above = np.array([one.kind == "above" for one in inputs.expressions_])
+        above = np.array([expression.kind == "above" for expression in inputs.expressions_])
         self._members = np.flatnonzero(~above) if self.products == "inputs" else np.arange(len(above))
         omega = weight_prices(above, column=self.intercept == "column")
         side = len(self._members)
@@ -288,10 +288,10 @@ def standardised(encoding: Encoding, rows: FloatArray, weights: FloatArray | Non
     means = np.average(rows, axis=0, weights=weights)
     scales = np.sqrt(np.average((rows - means) ** 2, axis=0, weights=weights))
     scales[scales == 0.0] = 1.0
-    above = np.array([one.kind == "above" for one in encoding.expressions])
+    above = np.array([expression.kind == "above" for expression in encoding.expressions])
     means[above] = scales[above] = 0.5
     moved = tuple(
-        replace(one, center=one.center + one.scale * mean, scale=one.scale * scale)
-        for one, mean, scale in zip(encoding.expressions, means.tolist(), scales.tolist(), strict=True)
+        replace(expression, center=expression.center + expression.scale * mean, scale=expression.scale * scale)
+        for expression, mean, scale in zip(encoding.expressions, means.tolist(), scales.tolist(), strict=True)
     )
     return replace(encoding, expressions=moved)

@@ -57,9 +57,9 @@ class Distribution:
         first, second = (int(np.searchsorted(2.0 * self.below, self.below[-1], side=side)) for side in _SIDES)
         return float(0.5 * self.values[first] + 0.5 * self.values[min(second, len(self.values) - 1)])
 
-    def quantile(self, share: float) -> float:
-        """Return the smallest value such that at least the fraction `share` of the weight is not above it."""
-        return float(self.values[min(np.searchsorted(self.below, share * self.below[-1]), len(self.values) - 1)])
+    def quantile(self, fraction: float) -> float:
+        """Return the smallest value such that at least a `fraction` of the weight is not above it."""
+        return float(self.values[min(np.searchsorted(self.below, fraction * self.below[-1]), len(self.values) - 1)])
 
     def fences(self, times: float = 1.0) -> tuple[float, float]:
         """Compute limits beyond which entries are outliers; infinite if nearly all of the weight is on one value.
@@ -74,12 +74,12 @@ class Distribution:
                 return low - margin, high + margin
         return -math.inf, math.inf
 
-    def thresholds(self, most: int, strategy: str) -> list[float]:
-        """Compute at most `most` ascending thresholds t, which divide the values x into nonempty bins by x > t.
+    def thresholds(self, max_count: int, strategy: str) -> list[float]:
+        """Compute up to `max_count` ascending thresholds t that divide the values x into nonempty bins by x > t.
 
         Parameters
         ----------
-        most : int
+        max_count : int
         strategy : {"quantile", "uniform"}
             Parts of equal weight, or of equal width between the smallest and the largest value. If k values have at
             most that many thresholds, all k - 1 are returned.
@@ -91,14 +91,14 @@ class Distribution:
         other values are divided too.
         """
         values = self.values
-        if len(values) - 1 <= most:
+        if len(values) - 1 <= max_count:
             gaps = np.arange(len(values) - 1)
         elif strategy == "quantile":
-            gaps = _quantile_gaps(self.below, most)
+            gaps = _quantile_gaps(self.below, max_count)
         else:
             # Use a convex combination, because the difference of huge values would overflow.
-            shares = np.arange(1, most + 1) / (most + 1)
-            gaps = np.searchsorted(values, (1.0 - shares) * values[0] + shares * values[-1], side="right") - 1
+            fractions = np.arange(1, max_count + 1) / (max_count + 1)
+            gaps = np.searchsorted(values, (1.0 - fractions) * values[0] + fractions * values[-1], side="right") - 1
             gaps = np.unique(np.clip(gaps, 0, len(values) - 2))
         return [_between(float(values[gap]), float(values[gap + 1])) for gap in gaps.tolist()]
 
@@ -106,7 +106,7 @@ class Distribution:
 def without_outliers(entries: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Clip outliers of entries (n,) or columns (n, C) to the fences of their distribution."""
     columns = entries.reshape(len(entries), -1).T
-    moved = np.stack([np.clip(one, *Distribution.of(one, weights).fences()) for one in columns], axis=1)
+    moved = np.stack([np.clip(column, *Distribution.of(column, weights).fences()) for column in columns], axis=1)
     return moved.reshape(entries.shape)
 
 

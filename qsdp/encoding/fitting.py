@@ -67,9 +67,12 @@ class EncodingRule:
     @classmethod
     def recommended(cls, encoding: str, n_columns: int, max_categories: int = max_categories) -> EncodingRule:
         """Return the rule that estimators and the command line use for tables of `n_columns` columns."""
-        most = MAX_BITS // max(n_columns, 1)
+        max_thresholds = MAX_BITS // max(n_columns, 1)
         return cls(
-            encoding=encoding, n_thresholds=min(max(most, 1), cls.n_thresholds), max_categories=max_categories, cut=CUT
+            encoding=encoding,
+            n_thresholds=min(max(max_thresholds, 1), cls.n_thresholds),
+            max_categories=max_categories,
+            cut=CUT,
         )
 
     def __post_init__(self) -> None:
@@ -108,7 +111,7 @@ class EncodingRule:
             for position, rows in known.items()
             if np.any(rows)
         }
-        medians = {position: one.median() for position, one in spread.items()}
+        medians = {position: distribution.median() for position, distribution in spread.items()}
         columns = [
             InputColumn(name, categories=self._categories(table[position], weights), kind=kind)
             if position in symbols
@@ -116,8 +119,8 @@ class EncodingRule:
             for position, (name, kind) in enumerate(zip(names, kinds or repeat(""), strict=False))
         ]
         filled = [
-            self._usual(np.where(known[position], table[position], medians[position]), one)
-            for position, one in spread.items()
+            self._usual(np.where(known[position], table[position], medians[position]), distribution)
+            for position, distribution in spread.items()
         ]
         moments = dict(zip(spread, _moments(filled, weights), strict=True))
         expressions: list[Expression] = []
@@ -125,15 +128,15 @@ class EncodingRule:
         for position, column in enumerate(columns):
             if position in spread:
                 holes = not np.all(known[position])
-                own = [*self._of_numbers(column.name, position, spread[position], holes, *moments[position])]
+                added = [*self._of_numbers(column.name, position, spread[position], holes, *moments[position])]
             else:
-                own = [*self._of_symbols(column, position)]
-            if not own:
+                added = [*self._of_symbols(column, position)]
+            if not added:
                 has_values = column.fill is not None or column.categories not in {None, (None,)}
                 dropped[column.name] = "constant" if has_values else "no values"
             if position in symbols and (distinct := self._distinct(table[position])):
-                own, dropped[column.name] = [], f"an identifier: {distinct} texts are distinct"
-            expressions += own
+                added, dropped[column.name] = [], f"an identifier: {distinct} texts are distinct"
+            expressions += added
         if not expressions:
             columns[0], zero = _zero(columns[0])
             expressions = [zero]
@@ -192,8 +195,8 @@ def thresholds_of(encoding: Encoding, spread: Mapping[int, Distribution], count:
     """Return the inputs ``column > threshold`` of at most `count` quantiles per column; `spread` is by position."""
     return tuple(
         Expression(encoding.columns[position].name, position, "above", threshold)
-        for position, one in spread.items()
-        for threshold in one.thresholds(count, "quantile")
+        for position, distribution in spread.items()
+        for threshold in distribution.thresholds(count, "quantile")
     )
 
 

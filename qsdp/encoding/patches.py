@@ -271,10 +271,10 @@ class Patches(MomentEncoder):
         several = {name: list(value) for name, value in named.items() if _is_sequence(value)}
         counts = {len(values) for values in several.values()} or {1}
         if len(counts) > 1 or 0 in counts:
-            found = ", ".join(f"{name}={named[name]!r:.60}" for name in several)
+            listed = ", ".join(f"{name}={named[name]!r:.60}" for name in several)
             raise InvalidInputError(
                 f"{' and '.join(several)} must be integers or sequences of integers, all sequences of the same length "
-                f">= 1; got {found}"
+                f">= 1; got {listed}"
             )
         (count,) = counts
         settings = []

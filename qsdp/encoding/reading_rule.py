@@ -313,8 +313,8 @@ def _typed(entries: npt.NDArray[Any], by_type: str | None, kind: str, column: An
     else:
         floats = entries.astype(np.float64)
     if np.any(infinite := np.isinf(floats)):
-        place = place_of(column, int(infinite.argmax()))
-        raise InvalidInputError(f"column {name!r} contains infinity in {place}; numbers must be finite, or missing")
+        position = place_of(column, int(infinite.argmax()))
+        raise InvalidInputError(f"column {name!r} contains infinity in {position}; numbers must be finite, or missing")
     return floats
 
 
@@ -440,9 +440,9 @@ def chosen_columns(chosen: Any, names: Sequence[str]) -> npt.NDArray[np.bool_]:
         return selection
     mask = np.zeros(len(names), dtype=np.bool_)
     positions = {name: position for position, name in enumerate(names)}
-    for one in selection.tolist():
-        position = positions.get(one) if isinstance(one, str) else one
+    for entry in selection.tolist():
+        position = positions.get(entry) if isinstance(entry, str) else entry
         if not isinstance(position, int) or not 0 <= position < len(names):
-            raise InvalidInputError(f"categorical_features names {one!r:.60}, which is not a column of X")
+            raise InvalidInputError(f"categorical_features names {entry!r:.60}, which is not a column of X")
         mask[position] = True
     return mask

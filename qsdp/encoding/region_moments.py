@@ -217,9 +217,9 @@ class MomentEncoder(BlockEncoder):
         values = np.zeros((len(samples), network.n_outputs))
         for some in self._chunks(samples):
             for r, vectors in enumerate(self._vectors(samples[some])):
-                found = block_values(network, r, vectors)
-                if found is not None:
-                    values[some] += self._of_block(found, vectors.shape[1])
+                in_block = block_values(network, r, vectors)
+                if in_block is not None:
+                    values[some] += self._of_block(in_block, vectors.shape[1])
         return values
 
 
@@ -259,10 +259,10 @@ def as_array(X: Any, sample: str, samples: str, remedy: str) -> npt.NDArray[Any]
     objects = getattr(X, "dtype", None) == np.dtype(object) and X.ndim > 0
     if isinstance(X, (list, tuple)) or objects:
         shapes: list[tuple[int, ...]] = []
-        for number, one in enumerate(X):
-            check_unmasked(f"{sample} {number} of X", one)
+        for number, item in enumerate(X):
+            check_unmasked(f"{sample} {number} of X", item)
             try:
-                shapes.append(np.shape(one))
+                shapes.append(np.shape(item))
             except ValueError:
                 message = f"X must be {samples}; {sample} {number} has rows of different lengths"
                 raise InvalidInputError(message) from None

@@ -51,8 +51,8 @@ def through_steps(encoding: Encoding, steps: Iterable[Any]) -> Encoding:
         elif type(step).__name__ == "SimpleImputer":
             encoding = _filled(encoding, step)
         elif hasattr(step, "get_support"):
-            kept = step.get_support(indices=True).tolist()
-            encoding = replace(encoding, expressions=tuple(encoding.expressions[place] for place in kept))
+            selected = step.get_support(indices=True).tolist()
+            encoding = replace(encoding, expressions=tuple(encoding.expressions[index] for index in selected))
         else:
             raise ExportError(
                 f"{type(step).__name__} cannot be exported; transformers that can: TableEncoder, StandardScaler, "
@@ -87,8 +87,8 @@ def _affine(step: Any, width: int) -> _Moments | None:
 def _scaled(encoding: Encoding, center: FloatArray, scale: FloatArray, limits: tuple[float, float]) -> Encoding:
     """Replace the inputs x of an encoding by ``(x - center) / scale``, clipped to limits."""
     expressions = []
-    for one, middle, unit in zip(encoding.expressions, center.tolist(), scale.tolist(), strict=True):
-        moved = replace(one, center=one.center + one.scale * middle, scale=one.scale * unit)
+    for expression, middle, unit in zip(encoding.expressions, center.tolist(), scale.tolist(), strict=True):
+        moved = replace(expression, center=expression.center + expression.scale * middle, scale=expression.scale * unit)
         if math.isfinite(limits[0]):
             low, high = (moved.center + moved.scale * limit for limit in limits)
             moved = _cut(moved, low, high)
@@ -96,15 +96,15 @@ def _scaled(encoding: Encoding, center: FloatArray, scale: FloatArray, limits: t
     return replace(encoding, expressions=tuple(expressions))
 
 
-def _cut(one: Expression, low: float, high: float) -> Expression:
+def _cut(expression: Expression, low: float, high: float) -> Expression:
     """Narrow the limits of an expression; for a bit, the limits must have no effect."""
-    if one.is_bit:
+    if expression.is_bit:
         if low > 0.0 or high < 1.0:
-            raise ExportError(f"a scaler clips the bit {one.name!r}, which cannot be exported")
-        return one
-    if one.low is not None and one.high is not None:
-        low, high = max(low, one.low), min(high, one.high)
-    return replace(one, low=low, high=high)
+            raise ExportError(f"a scaler clips the bit {expression.name!r}, which cannot be exported")
+        return expression
+    if expression.low is not None and expression.high is not None:
+        low, high = max(low, expression.low), min(high, expression.high)
+    return replace(expression, low=low, high=high)
 
 
 def _filled(encoding: Encoding, imputer: Any) -> Encoding:
@@ -113,46 +113,50 @@ def _filled(encoding: Encoding, imputer: Any) -> Encoding:
     if imputer.add_indicator or statistics.dtype.kind != "f" or np.any(np.isnan(statistics)):
         raise ExportError("SimpleImputer can be exported for numbers only, without indicators and empty columns")
     columns = list(encoding.columns)
-    for one, value in zip(encoding.expressions, statistics.tolist(), strict=True):
-        fill = one.center + one.scale * value
-        if one.is_bit or columns[one.position].fill not in {None, fill}:
+    for expression, value in zip(encoding.expressions, statistics.tolist(), strict=True):
+        fill = expression.center + expression.scale * value
+        if expression.is_bit or columns[expression.position].fill not in {None, fill}:
             raise ExportError("SimpleImputer can be exported before encoders and after scalers only")
-        columns[one.position] = replace(columns[one.position], fill=fill)
+        columns[expression.position] = replace(columns[expression.position], fill=fill)
     return replace(encoding, columns=tuple(columns))
 
 
-def _through_encoder(before: Encoding, own: Encoding) -> Encoding:
-    """Compose the encodings `before`, whose inputs must be plain numbers, and `own`."""
+def _through_encoder(before: Encoding, encoded: Encoding) -> Encoding:
+    """Compose the encodings `before`, whose inputs must be plain numbers, and `encoded`."""
     names = [column.name for column in before.columns]
     if before == identity(names):
-        return own.renamed(names)
+        return encoded.renamed(names)
     columns, expressions = list(before.columns), []
-    for one in own.expressions:
-        source = before.expressions[one.position]
-        fill = own.columns[one.position].fill
-        if source.is_bit or source.low is not None or own.columns[one.position].categories is not None:
-            raise ExportError(f"{own!r} cannot be exported after a transformer that makes bits or clips numbers")
-        if one.kind == "missing" and columns[source.position].fill is not None:
-            raise ExportError(f"{own!r} cannot be exported after an imputer: {one.name!r} is never missing")
-        expressions.append(_substituted(one, source))
+    for expression in encoded.expressions:
+        source = before.expressions[expression.position]
+        fill = encoded.columns[expression.position].fill
+        if source.is_bit or source.low is not None or encoded.columns[expression.position].categories is not None:
+            raise ExportError(f"{encoded!r} cannot be exported after a transformer that makes bits or clips numbers")
+        if expression.kind == "missing" and columns[source.position].fill is not None:
+            raise ExportError(f"{encoded!r} cannot be exported after an imputer: {expression.name!r} is never missing")
+        expressions.append(_substituted(expression, source))
         if before.columns[source.position].fill is None and fill is not None:
             columns[source.position] = replace(columns[source.position], fill=source.center + source.scale * fill)
     return Encoding(tuple(columns), tuple(expressions))
 
 
-def _substituted(one: Expression, source: Expression) -> Expression:
+def _substituted(expression: Expression, source: Expression) -> Expression:
     """Rewrite an expression in the output ``(x - center) / scale`` of `source` as an expression in x."""
 
     def back(value: Any) -> Any:
         return None if value is None else source.center + source.scale * value
 
-    changed = {"center": back(one.center), "scale": source.scale * one.scale} if one.kind == "value" else {}
+    changed = (
+        {"center": back(expression.center), "scale": source.scale * expression.scale}
+        if expression.kind == "value"
+        else {}
+    )
     return replace(
-        one,
+        expression,
         column=source.column,
         position=source.position,
-        value=back(one.value),
-        low=back(one.low),
-        high=back(one.high),
+        value=back(expression.value),
+        low=back(expression.low),
+        high=back(expression.high),
         **changed,
     )

@@ -91,7 +91,10 @@ class Encoding(Summarized):
         if factors.shape != (self.width,) or not np.all(factors > 0.0):
             raise InvalidInputError(f"scales must be {self.width} positive numbers, one for each input")
         pairs = zip(self.expressions, factors.tolist(), strict=True)
-        return replace(self, expressions=tuple(replace(one, scale=one.scale / factor) for one, factor in pairs))
+        return replace(
+            self,
+            expressions=tuple(replace(expression, scale=expression.scale / factor) for expression, factor in pairs),
+        )
 
     def restricted(self, inputs: Sequence[int] | npt.NDArray[np.intp]) -> Encoding:
         """Return the encoding restricted to the inputs with these indices."""
@@ -100,15 +103,17 @@ class Encoding(Summarized):
     def renamed(self, names: Sequence[str]) -> Encoding:
         """Return the same encoding with other names of the columns."""
         columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
-        named = tuple(replace(one, column=names[one.position]) for one in self.expressions)
+        named = tuple(replace(expression, column=names[expression.position]) for expression in self.expressions)
         return Encoding(columns, named)
 
     def trimmed(self) -> Encoding:
         """Return the encoding for a table that contains only the columns in use."""
-        kept = self.used
-        place = {position: new for new, position in enumerate(kept)}
-        moved = tuple(replace(one, position=place[one.position]) for one in self.expressions)
-        return Encoding(tuple(self.columns[position] for position in kept), moved)
+        used = self.used
+        new_position = {position: new for new, position in enumerate(used)}
+        moved = tuple(
+            replace(expression, position=new_position[expression.position]) for expression in self.expressions
+        )
+        return Encoding(tuple(self.columns[position] for position in used), moved)
 
     # -- evaluation ----------------------------------------------------------------------------------------
 
@@ -145,13 +150,13 @@ class Encoding(Summarized):
 
     def unseen(self, table: Sequence[npt.NDArray[Any]]) -> dict[str, list[Any]]:
         """Return the entries of symbolic columns in use that are not among their categories, by column."""
-        found = {}
+        unseen = {}
         for position in self.used:
             column = self.columns[position]
             if column.categories is not None:
                 entries = [entry for entry in table[position].tolist() if entry not in column.categories]
-                found[column.name] = entries
-        return {name: entries for name, entries in found.items() if entries}
+                unseen[column.name] = entries
+        return {name: entries for name, entries in unseen.items() if entries}
 
     def _read(
         self, table: Sequence[npt.NDArray[Any]], rows: slice
@@ -184,9 +189,9 @@ class Encoding(Summarized):
     def _groups(self) -> list[_Group]:
         groups = []
         for kind in KINDS:
-            at = [place for place, one in enumerate(self.expressions) if one.kind == kind]
+            at = [index for index, expression in enumerate(self.expressions) if expression.kind == kind]
             if at:
-                groups.append(_Group(kind, at, [self.expressions[place] for place in at], self._codes))
+                groups.append(_Group(kind, at, [self.expressions[index] for index in at], self._codes))
         return groups
 
     def _checked_type(self, dtype: npt.DTypeLike) -> np.dtype[Any]:
@@ -196,7 +201,7 @@ class Encoding(Summarized):
         if kind.kind not in "iu" or not self.is_integer:
             allowed = "of floats or integers" if self.is_integer else "of floats, as not all inputs are integers"
             raise InvalidInputError(f"dtype must be one {allowed}; got {kind}")
-        values = [value for one in self.expressions for value in one.bit_values or ()]
+        values = [value for expression in self.expressions for value in expression.bit_values or ()]
         if not np.iinfo(kind).min <= min(values) <= max(values) <= np.iinfo(kind).max:
             raise InvalidInputError(f"dtype {kind} cannot hold inputs from {min(values):g} to {max(values):g}")
         return kind
@@ -205,19 +210,21 @@ class Encoding(Summarized):
 
     def to_state(self) -> dict[str, Any]:
         """Serialise the encoding to JSON values, for `from_state`."""
-        columns = [{**asdict(one), "categories": one.categories and list(one.categories)} for one in self.columns]
+        columns = [
+            {**asdict(column), "categories": column.categories and list(column.categories)} for column in self.columns
+        ]
         fields = ("position", "kind", "value", "center", "scale", "low", "high")
         return {
             "columns": columns,
-            "expressions": [{name: getattr(one, name) for name in fields} for one in self.expressions],
+            "expressions": [{name: getattr(expression, name) for name in fields} for expression in self.expressions],
         }
 
     @classmethod
     def from_state(cls, state: Any) -> Encoding:
         """Restore an encoding from `to_state`; raise StorageError if the state is invalid."""
         fields = checked("encoding", state, {"columns": is_list, "expressions": is_list})
-        columns = tuple(stored_column(one) for one in fields["columns"])
-        return cls(columns, tuple(stored_expression(one, columns) for one in fields["expressions"]))
+        columns = tuple(stored_column(column) for column in fields["columns"])
+        return cls(columns, tuple(stored_expression(expression, columns) for expression in fields["expressions"]))
 
     def __repr__(self) -> str:
         binary = ", binary" if self.is_binary else ""
@@ -226,7 +233,7 @@ class Encoding(Summarized):
     def _summary(self) -> Summary:
         rows: Rows = [("columns", f"{len(self.columns)}, of which {len(self.used)} are used")]
         for kind, what in zip(KINDS, ("numbers", "thresholds", "categories", "missing"), strict=True):
-            if names := [one.name for one in self.expressions if one.kind == kind]:
+            if names := [expression.name for expression in self.expressions if expression.kind == kind]:
                 rows.append((what, f"{len(names)}: {first_few(names)}"))
         return Summary("Encoding", [*rows, ("inputs", f"{self.width}{', all bits' if self.all_bits else ''}")])
 
@@ -236,12 +243,12 @@ class _Group:
 
     def __init__(self, kind: str, at: list[int], expressions: list[Expression], codes: _Codes) -> None:
         self.kind, self.expressions, self.at = kind, expressions, np.array(at, dtype=np.intp)
-        self.positions = np.array([one.position for one in expressions], dtype=np.intp)
+        self.positions = np.array([expression.position for expression in expressions], dtype=np.intp)
         self.values = np.array([codes[e.position][e.value] if kind == "equals" else e.value for e in expressions])
-        self.center = np.array([one.center for one in expressions])
-        self.scale = np.array([one.scale for one in expressions])
-        self.low = np.array([-np.inf if one.low is None else one.low for one in expressions])
-        self.high = np.array([np.inf if one.high is None else one.high for one in expressions])
+        self.center = np.array([expression.center for expression in expressions])
+        self.scale = np.array([expression.scale for expression in expressions])
+        self.low = np.array([-np.inf if expression.low is None else expression.low for expression in expressions])
+        self.high = np.array([np.inf if expression.high is None else expression.high for expression in expressions])
 
     def scaled(self, term: npt.NDArray[Any]) -> FloatArray:
         """Compute the inputs from values of the terms, shape (n, k)."""
@@ -253,10 +260,10 @@ class _Group:
         with np.errstate(over="ignore"):
             inputs = self.scaled(np.clip(numbers, self.low, self.high))
         if not np.all(np.abs(inputs) <= LARGEST):
-            row, place = np.argwhere(~(np.abs(inputs) <= LARGEST))[0].tolist()
-            one = self.expressions[place]
+            row, index = np.argwhere(~(np.abs(inputs) <= LARGEST))[0].tolist()
+            expression = self.expressions[index]
             raise InvalidInputError(
-                f"column {one.column!r} must hold numbers of the order of {one.center:g} +- {one.scale:g}; "
-                f"got {numbers[row, place]:g}"
+                f"column {expression.column!r} must hold numbers of the order of {expression.center:g} +- "
+                f"{expression.scale:g}; got {numbers[row, index]:g}"
             )
         return inputs

@@ -143,8 +143,8 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         table = [self._read(*each) for each in zip(raw, names, kinds, strict=True)]
         weights = check_sample_weight(sample_weight, len(table[0]))
         if weights is not None:
-            kept = weights > 0.0
-            table, weights = [column[kept] for column in table], weights[kept]
+            positive = weights > 0.0
+            table, weights = [column[positive] for column in table], weights[positive]
         self.encoding_, self.dropped_ = rule.fit(table, names, weights, kinds)
         return self
 
@@ -190,10 +190,10 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         """Return `transform` of a table that has been checked; `warned` tells whether `fit` has read it."""
         table = self._table(X, warned=warned)
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
-            found = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
+            listed = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
                 "entries outside the categories of their columns (new, missing, or too rare in fit for one of the "
-                f"max_categories={self.max_categories} bits) set none of the bits: {found}"
+                f"max_categories={self.max_categories} bits) set none of the bits: {listed}"
             )
             self._report(message)
         return self.encoding_.encode(table, self.dtype)
@@ -259,12 +259,12 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         if odd and not warned:
             row, text = odd[0]
             what, such = f"column {name!r} holds {PLURALS[kind]}", f"such as {text!r:.60} in {place_of(column, row)}"
-            if len(odd) > sum(not is_missing(one) for one in entries.tolist()):
+            if len(odd) > sum(not is_missing(entry) for entry in entries.tolist()):
                 raise InvalidInputError(
                     f"{what} written like {EXAMPLES[kind]!r}, in which most of its entries here cannot be read, "
                     f"{such}; write the column as in training, or fit the model to a table that is written like this"
                 )
-            quoted = listing(dict.fromkeys(f"{one:.60}" for _, one in odd))
+            quoted = listing(dict.fromkeys(f"{entry:.60}" for _, entry in odd))
             self._report(
                 f"{what}, but {len(odd)} of {len(entries)} entries are not {PLURALS[kind]}, {such}; they count as "
                 f"missing: {quoted}"

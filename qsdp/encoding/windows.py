@@ -139,15 +139,15 @@ class Windows(MomentEncoder):
 
     def _learn(self, samples: npt.NDArray[Any]) -> None:
         self._check_parameters()
-        largest = max(abs(float(end)) for one in samples for end in (one.min(), one.max()))
+        largest = max(abs(float(end)) for series in samples for end in (series.min(), series.max()))
         degree = 1 if self.standardize else 2
         check_magnitude("X", np.array(largest), "multiply all series by a constant", degree=degree)
         n, channels, self.length_ = samples.shape
         self.mean_, self.scale_ = np.zeros(channels), np.ones(channels)
         if self.standardize:
             total = n * self.length_
-            self.mean_ = sum(one.sum(axis=1, dtype=np.float64) for one in samples) / total
-            squares = sum(np.square(one - self.mean_[:, None]).sum(axis=1) for one in samples) / total
+            self.mean_ = sum(series.sum(axis=1, dtype=np.float64) for series in samples) / total
+            squares = sum(np.square(series - self.mean_[:, None]).sum(axis=1) for series in samples) / total
             self.scale_ = np.sqrt(np.where(squares > 0.0, squares, 1.0))
         self.n_features_in_ = channels
 
