@@ -304,8 +304,7 @@ def run_pipeline(
         if network is not None and options.n_neurons is None and options.refine != "exact":
             return _refitted(network, problem, options, timings)
         check_memory_of_network(problem, options, subsample)
-        same = start is not None and (start.problem.size, start.problem.y.shape) == (problem.size, problem.y.shape)
-        if not same:
+        if start is not None and _shape_of(start.problem) != _shape_of(problem):
             start = None
         with options.solving():
             relaxation = solve_relaxation(
@@ -326,6 +325,11 @@ def run_pipeline(
         result = sample_from(relaxation, options, rng, subsample, choice, timings)
         warn_of_choices()
     return result
+
+
+def _shape_of(problem: TrainingProblem) -> tuple[Any, ...]:
+    """Return what problems have in common whose relaxations start from each other."""
+    return problem.size, problem.y.shape, problem.blocks
 
 
 def _proven(

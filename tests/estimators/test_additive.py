@@ -184,3 +184,13 @@ def test_a_time_limit_that_is_over_at_once_leaves_a_rounded_model(kind: str) -> 
     assert model.predict(X).shape == (100,)
     assert model.network_.to_integer_form().n_bits > 0
     assert 0.0 <= model.certificate_.lower_bound <= model.certificate_.objective
+
+
+@pytest.mark.parametrize("later", [{"encoding": "standard"}, {"encoding": AdditiveBlocks(2)}])
+def test_warm_starts_of_other_blocks_are_cold(later: dict[str, Any]) -> None:
+    X, score = table(60)
+    # As many inputs of neurons, and other weights.
+    model = qsdp.QuantizedNetworkRegressor(4, beta=1.0, encoding=AdditiveBlocks(0), random_state=0, warm_start=True)
+    model.fit(X, score).set_params(**later).fit(X, score)
+    cold = qsdp.QuantizedNetworkRegressor(4, beta=1.0, random_state=0, **later).fit(X, score)
+    np.testing.assert_array_equal(model.predict(X), cold.predict(X))
