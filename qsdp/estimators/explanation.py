@@ -122,7 +122,7 @@ class Explained(_QuantizedNetwork):
             return summary
         S, s, _ = self._form(self.target_scaling_).parts
         upper = np.triu_indices(S.shape[-1])
-        if np.count_nonzero(S[:, upper[0], upper[1]]) + np.count_nonzero(s) > _MOST_TERMS:
+        if np.count_nonzero(S[:, upper[0], upper[1]]) + np.count_nonzero(s) > _MAX_TERMS:
             return summary
         formulas = np.atleast_1d(np.asarray(self.to_expression(), dtype=object)).tolist()
         return Summary(summary.title, [*summary.rows, *(("formula", formula) for formula in formulas)])
@@ -191,7 +191,7 @@ class Explained(_QuantizedNetwork):
 
 
 #: Number of terms up to which a summary shows the formula of an additive model.
-_MOST_TERMS = 10
+_MAX_TERMS = 10
 
 #: Position of an input that is made of several columns, or of unknown ones.
 _MIXED = -1
