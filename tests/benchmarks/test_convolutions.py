@@ -54,3 +54,14 @@ def test_claims_are_of_what_the_images_for_the_choice_prefer() -> None:
     assert first.figures == "97.10 % in 1.00 kB"
     certified = next(one for one in convolutions.claims([record]) if "certified gap" in one.statement)
     assert certified.figures == "99.90 % in 1.10 kB"
+
+
+def test_tables_leave_out_networks_that_others_of_their_kind_beat() -> None:
+    case = next(one for one in convolutions.cases(quick=False) if one["kind"] == "certified")
+    numbers = [(3, 1000, 0.98, 0.02), (4, 1100, 0.97, 0.001), (5, 1100, 0.98, 0.02), (6, 1200, 0.99, 0.03)]
+    names = ("bits", "bytes", "choice_accuracy", "gap")
+    entries = [{**dict(zip(names, one, strict=True)), "test_accuracy": 0.9} for one in numbers]
+    rival = {"kind": "forest", "data": case["data"], "patches": case["patches"], "samples": case["samples"]}
+    tree = {"model": "boosting", "trees": 3, "leaves": 8, "bytes": 2000, "choice_accuracy": 0.5, "test_accuracy": 0.5}
+    rows = convolutions.shown([Record(case, {"entries": entries}, 1.0), Record(rival, {"entries": [tree]}, 1.0)])
+    assert [row.case.get("bits") for row in rows] == [3, 4, 6, None]
