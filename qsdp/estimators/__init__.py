@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 #: Modules of names that are imported when they are used: scikit-learn takes longer to import than all of this package.
 _LATER = {
     "Effects": "effects",
+    "Explanation": "explanation",
     "QuantizedNetworkClassifier": "classifier",
     "QuantizedNetworkRegressor": "regressor",
     "load": "saving",
@@ -21,6 +22,7 @@ _LATER = {
 
 __all__ = [
     "Effects",
+    "Explanation",
     "QuantizedNetworkClassifier",
     "QuantizedNetworkRegressor",
     "load",

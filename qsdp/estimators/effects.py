@@ -227,6 +227,13 @@ class Effects(Summarized, ReadOnlyArrays):
         contributions: FloatArray = squeezed(values, self.constant.shape, axis=1)
         return contributions
 
+    def main_effect(self, column: int, X: Any) -> FloatArray:
+        """Compute the main effect of one column, by its number, for every row of X, shape (n,) or (n, C)."""
+        column = check_integer("column", column, minimum=0, maximum=len(self.columns) - 1)
+        data = check_matrix("X", X, n_columns=len(self._terms.order))
+        effects: FloatArray = squeezed(self._terms.main(column, data), self.constant.shape, axis=1)
+        return effects
+
     def _summary(self) -> Summary:
         rows: Rows = [("columns", str(len(self.columns)))]
         if self.constant.shape:
@@ -277,6 +284,16 @@ class _Terms(ReadOnlyArrays):
         """Reorder and standardise the inputs to mean zero and standard deviation one."""
         Z: FloatArray = (X[:, self.order] - self.mean) / self.scale
         return Z
+
+    def main(self, column: int, X: FloatArray) -> FloatArray:
+        """Compute the main effects (n, C) of one column for rows X (n, d)."""
+        effects = np.zeros((len(X), len(self.S)))
+        for place in np.flatnonzero(self.columns == column).tolist():
+            end = self.starts[place + 1] if place + 1 < len(self.starts) else len(self.order)
+            inputs = slice(int(self.starts[place]), int(end))
+            Z = self.standardised(X)[:, inputs]
+            effects = np.einsum("ni,cij,nj->nc", Z, self.S[:, inputs, inputs], Z) + Z @ self.slope[:, inputs].T
+        return effects - self.means[:, column]
 
     def values(self, k: int, Z: FloatArray) -> Iterator[tuple[int, npt.NDArray[np.intp], FloatArray]]:
         """Yield each column a, the columns b from a on, and the effects (n, len(b)) of (a, b) on output k."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.summary import Summary
+from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_percent
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.additive_blocks import AdditiveBlocks
 from qsdp.encoding.expressions import Expression
+from qsdp.encoding.fitting import CUT
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.estimators.centring import InputMoments
-from qsdp.estimators.effects import Effects
+from qsdp.estimators.effects import Effect, Effects
 from qsdp.estimators.input_encoding import makes_blocks
 from qsdp.estimators.quantized_network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
@@ -25,7 +27,76 @@ from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.networks import QuadraticForm
 from qsdp.networks.quadratic_form import check_digits
 
-__all__ = ["Explained"]
+__all__ = ["Explained", "ExplainedColumn", "Explanation"]
+
+
+class ExplainedColumn(NamedTuple):
+    """What one column does to an output.
+
+    Attributes
+    ----------
+    name : str
+    size, share : float
+        Those of its main effect, as in the table of `Effects`.
+    weights : tuple of (str, float)
+        Terms of the column, such as ``age`` or ``age > 42.5``, and their coefficients in the linear part of the
+        network, unless zero: what the output gains as the term grows by one, all products aside.
+    curve : tuple of (value, float)
+        Values of the column, and its main effect there: its categories, or numbers from the lower to the upper limit
+        of the encoding, both sides of thresholds among them. None stands for a missing entry.
+    """
+
+    name: str
+    size: float
+    share: float
+    weights: tuple[tuple[str, float], ...]
+    curve: tuple[tuple[Any, float], ...]
+
+
+@dataclass(frozen=True)
+class Explanation(Summarized):
+    """Explanation of one output of a model: weights and curves of columns, then interactions.
+
+    Printing it shows all parts whose size is not zero.
+
+    Attributes
+    ----------
+    output : str
+        Name of the output, as in `Effects`.
+    constant : float
+        The output is the sum of this constant and of all effects.
+    columns : tuple of ExplainedColumn
+        Columns by the size of their main effects, the largest first.
+    interactions : tuple of Effect
+        Interactions of two columns by size, the largest first.
+
+    Examples
+    --------
+    >>> import qsdp
+    >>> data = qsdp.datasets.load_bundled("iris")
+    >>> model = qsdp.QuantizedNetworkRegressor(encoding="additive", beta="20%", random_state=0)
+    >>> explanation = model.fit(data.X[:, [0, 2]], data.X[:, 3]).explain(names=["length", "petal"])
+    >>> [column.name for column in explanation.columns]
+    ['petal', 'length']
+    """
+
+    output: str
+    constant: float
+    columns: tuple[ExplainedColumn, ...]
+    interactions: tuple[Effect, ...]
+
+    def _summary(self) -> Summary:
+        rows: Rows = [("output", self.output), ("constant", format_number(self.constant, 4))]
+        for column in self.columns:
+            if column.size > 0.0:
+                rows.append((column.name, f"{format_number(column.size, 4)}, {format_percent(column.share)}"))
+                rows += [("", f"{format_number(weight, 4)} for {term}") for term, weight in column.weights]
+        shown = [one for one in self.interactions if one.size > 0.0]
+        rows += [(one.name, f"{format_number(one.size, 4)}, {format_percent(one.share)}") for one in shown]
+        return Summary("Explanation", rows)
+
+    def __str__(self) -> str:
+        return self._summary().text()
 
 
 class Explained(_QuantizedNetwork):
@@ -78,6 +149,57 @@ class Explained(_QuantizedNetwork):
             raise InvalidInputError("sample_weight requires X, since the training data have their own weights")
         return self._effects(self._form(self.target_scaling_), X, sample_weight, names)
 
+    def explain(
+        self,
+        X: Any = None,
+        *,
+        output: int | str = 0,
+        sample_weight: Any = None,
+        names: Sequence[str] | None = None,
+    ) -> Explanation:
+        """Explain one output, by name or number: weights and curves of columns, then interactions by size.
+
+        Sizes and curves are those of ``effects(X, ...)``, with the same parameters.
+
+        Raises
+        ------
+        InvalidInputError
+            An input is made of several columns or of unknown ones, as by a transformer of another package.
+        """
+        check_is_fitted(self)
+        form = self._form(self.target_scaling_)
+        columns = self._names(names)
+        try:
+            encoding = through_steps(identity(columns), [self._columns_encoder])
+        except ExportError as error:
+            raise InvalidInputError(
+                f"explain requires inputs that are made of one column each ({error}); "
+                "effects() has sizes of effects of the outputs of a transformer"
+            ) from None
+        effects = self.effects(X, sample_weight=sample_weight, names=names)
+        k = effects.number(output)
+        one = effects.output(k)
+        slopes = form.parts[1][k]
+        parts = {effect.columns: effect for effect in one.table()}
+        explained = []
+        for place, name in enumerate(columns):
+            inputs = [(j, term) for j, term in enumerate(encoding.expressions) if term.position == place]
+            weights = [(term.name, float(slopes[j] / term.scale)) for j, term in inputs if slopes[j]]
+            values = _values_of(encoding.columns[place].categories, [term for _, term in inputs])
+            # Other columns have no part in the effect.
+            table = [
+                np.full(len(values), np.nan) if column.categories is None else np.full(len(values), None, dtype=object)
+                for column in encoding.columns
+            ]
+            table[place] = values
+            curve = one.main_effect(place, encoding.encode(table)).tolist() if inputs else []
+            _, size, share = parts[(name,)]
+            shown = [None if value != value else value for value in values.tolist()]
+            explained.append(ExplainedColumn(name, size, share, tuple(weights), tuple(zip(shown, curve, strict=True))))
+        ordered = sorted(explained, key=lambda column: -column.size)
+        pairs = tuple(effect for effect in parts.values() if len(effect.columns) == 2)
+        return Explanation(one.outputs[0], float(one.constant), tuple(ordered), pairs)
+
     def contributions(self, X: Any) -> FloatArray:
         """Return the contribution of each effect to the predictions for rows of X, shape (n, T) or (n, C, T).
 
@@ -116,16 +238,24 @@ class Explained(_QuantizedNetwork):
         texts = [_factor(one.name, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
         return form.to_expression(texts, digits=digits, threshold=threshold)
 
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *self._formulas()])
+
     def _summary(self) -> Summary | None:
         summary = super()._summary()
-        if summary is None or not isinstance(self.encoder_, AdditiveBlocks):
-            return summary
+        if summary is None:
+            return None
+        return Summary(summary.title, [*summary.rows, *(("formula", formula) for formula in self._formulas())])
+
+    def _formulas(self) -> list[str]:
+        """Return the formulas of the outputs of a fitted additive model; none if they have many terms."""
+        if not hasattr(self, "network_") or not isinstance(self.encoder_, AdditiveBlocks):
+            return []
         S, s, _ = self._form(self.target_scaling_).parts
         upper = np.triu_indices(S.shape[-1])
         if np.count_nonzero(S[:, upper[0], upper[1]]) + np.count_nonzero(s) > _MAX_TERMS:
-            return summary
-        formulas = np.atleast_1d(np.asarray(self.to_expression(), dtype=object)).tolist()
-        return Summary(summary.title, [*summary.rows, *(("formula", formula) for formula in formulas)])
+            return []
+        return [str(formula) for formula in np.atleast_1d(np.asarray(self.to_expression(), dtype=object)).tolist()]
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
@@ -188,6 +318,29 @@ class Explained(_QuantizedNetwork):
         if len(columns) != self.n_features_in_:
             raise InvalidInputError(f"names must be {self.n_features_in_}, one for each column; got {len(columns)}")
         return columns
+
+
+#: Number of evenly spaced points of a curve.
+_POINTS = 13
+
+
+def _values_of(categories: Sequence[Any] | None, terms: Sequence[Expression]) -> npt.NDArray[Any]:
+    """Return values of a column between which its effect is a constant or a parabola."""
+    if not terms:
+        return np.zeros(0)
+    if categories is not None:
+        values = np.empty(len(categories), dtype=object)
+        values[:] = categories
+        return values
+    thresholds = np.array([term.value for term in terms if term.kind == "above"], dtype=np.float64)
+    points = [thresholds, np.nextafter(thresholds, np.inf)]
+    for term in terms:
+        if term.kind == "value":
+            low = term.center - CUT * term.scale if term.low is None else term.low
+            high = term.center + CUT * term.scale if term.high is None else term.high
+            points.append(np.linspace(low, high, _POINTS))
+    missing = [np.nan] if any(term.kind == "missing" for term in terms) else []
+    return np.append(np.unique(np.concatenate(points)), missing)
 
 
 #: Number of terms up to which a summary shows the formula of an additive model.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import PCA
 
 import qsdp
 from qsdp.encoding import AdditiveBlocks
@@ -194,3 +195,74 @@ def test_warm_starts_of_other_blocks_are_cold(later: dict[str, Any]) -> None:
     model.fit(X, score).set_params(**later).fit(X, score)
     cold = qsdp.QuantizedNetworkRegressor(4, beta=1.0, random_state=0, **later).fit(X, score)
     np.testing.assert_array_equal(model.predict(X), cold.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["number", "two", "three"])
+def test_explanations_have_weights_curves_and_interactions(kind: str) -> None:
+    X, score = table(200)
+    model = additive(kind, beta="5%").fit(X, target(kind, score))
+    effects = model.effects()
+    inputs = dict(
+        zip(model.encoder_.inputs_.encoding_.names, model.encoder_.inputs_.encoding_.expressions, strict=True)
+    )
+    for k, name in enumerate(effects.outputs):
+        explanation = model.explain(output=k)
+        assert explanation == model.explain(output=name)
+        assert explanation.output == name
+        one = effects.output(k)
+        assert explanation.constant == one.constant
+        listed = {(column.name,): (column.size, column.share) for column in explanation.columns}
+        listed |= {effect.columns: (effect.size, effect.share) for effect in explanation.interactions}
+        assert listed == {effect.columns: (effect.size, effect.share) for effect in one.table()}
+        for part in (explanation.columns, explanation.interactions):
+            sizes = [one.size for one in part]
+            assert sizes == sorted(sizes, reverse=True)
+        # The weights are those of the network, for terms instead of standardised inputs, in the units of the target.
+        weights = {term: weight for column in explanation.columns for term, weight in column.weights}
+        unit = np.broadcast_to(model.target_scaling_.scale, len(model.network_.column_weights[0]))
+        of_inputs = model.network_.column_weights[: len(inputs), k] * unit[k]
+        expected = {
+            term: weight / inputs[term].scale for term, weight in zip(inputs, of_inputs.tolist(), strict=True) if weight
+        }
+        assert weights == pytest.approx(expected, rel=1e-12)
+        # Contributions to rows that have the values of a curve are the curve.
+        for column in explanation.columns:
+            if not column.curve:
+                # The fit has left out the column.
+                assert (column.size, column.weights) == (0.0, ())
+                continue
+            rows = pd.concat([X.iloc[[0]]] * len(column.curve), ignore_index=True)
+            values = [value for value, _ in column.curve]
+            rows[column.name] = pd.Categorical(values) if column.name == "city" else values
+            parts = model.contributions(rows).reshape(len(rows), len(effects.outputs), -1)
+            place = effects.terms.index((column.name,))
+            np.testing.assert_allclose([effect for _, effect in column.curve], parts[:, k, place], rtol=1e-9, atol=1e-9)
+        text = str(explanation)
+        assert all(name in text for name in weights)
+        assert f"{explanation.interactions[0].name} " in text
+
+
+def test_explanations_of_other_encodings() -> None:
+    X, score = table(200)
+    model = qsdp.QuantizedNetworkRegressor(8, encoding="thresholds", beta="5%", random_state=0).fit(X, score)
+    explanation = model.explain(X[:50], names=["p", "q", "r", "s", "town"])
+    assert {column.name for column in explanation.columns} == {"p", "q", "r", "s", "town"}
+    effects = model.effects(X[:50])
+    assert sorted(column.size for column in explanation.columns) == sorted(effects.main.tolist())
+    # The curve of bits is a staircase: a step at each threshold.
+    [staircase] = [column for column in explanation.columns if column.name == "q"]
+    assert len({round(effect, 9) for _, effect in staircase.curve}) <= 4
+    mixed = qsdp.QuantizedNetworkRegressor(8, encoding=PCA(2), beta="5%", random_state=0).fit(X[["b", "c", "d"]], score)
+    with pytest.raises(InvalidInputError, match="explain requires inputs that are made of one column each"):
+        mixed.explain()
+    with pytest.raises(InvalidInputError, match="output must be"):
+        model.explain(output="class yes")
+
+
+def test_printing_shows_a_short_formula() -> None:
+    X, score = table(200)
+    assert str(additive()) == repr(additive())
+    model = additive(beta="30%").fit(X[["a", "b"]], score)
+    assert str(model) == f"{model!r}\n{model.to_expression()}"
+    long = additive(beta="5%").fit(X, score)
+    assert str(long) == repr(long)
