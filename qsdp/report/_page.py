@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import qsdp
 from qsdp._utils.atomic_files import write_whole
 from qsdp._utils.summary import format_number, format_percent
-from qsdp.encoding import AdditiveBlocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork
 from qsdp.report._content import facts_of_model, facts_of_rows, measures, scores_of
@@ -80,6 +79,9 @@ def make_report(model_file: str | os.PathLike[str], data_file: str | os.PathLike
         The file holds another object than a model of a table, the data lack a column or the target, no row has a known
         target, or the model does not know its target because it was saved in Python.
     """
+    # Imported here because it loads scikit-learn, which sizes of rivals do not need.
+    from qsdp.encoding import AdditiveBlocks
+
     model, parts, problem = qsdp.load(model_file), list[ScoredRows](), None
     network = getattr(model, "network_", None)
     columns = isinstance(network, BilinearNetwork) and network.blocks is None
