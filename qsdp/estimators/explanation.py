@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,7 +180,9 @@ class Explained(_QuantizedNetwork):
         k = effects.number(output)
         one = effects.output(k)
         slopes = form.parts[1][k]
-        parts = {effect.columns: effect for effect in one.table()}
+        # By number, since names of columns may repeat.
+        numbers = tuple(map(str, range(len(columns))))
+        parts = {effect.columns: effect for effect in replace(one, columns=numbers).table()}
         explained = []
         for place, name in enumerate(columns):
             inputs = [(j, term) for j, term in enumerate(encoding.expressions) if term.position == place]
@@ -193,11 +195,15 @@ class Explained(_QuantizedNetwork):
             ]
             table[place] = values
             curve = one.main_effect(place, encoding.encode(table)).tolist() if inputs else []
-            _, size, share = parts[(name,)]
+            _, size, share = parts[(numbers[place],)]
             shown = [None if value != value else value for value in values.tolist()]
             explained.append(ExplainedColumn(name, size, share, tuple(weights), tuple(zip(shown, curve, strict=True))))
         ordered = sorted(explained, key=lambda column: -column.size)
-        pairs = tuple(effect for effect in parts.values() if len(effect.columns) == 2)
+        pairs = tuple(
+            effect._replace(columns=tuple(columns[int(number)] for number in effect.columns))
+            for effect in parts.values()
+            if len(effect.columns) == 2
+        )
         return Explanation(one.outputs[0], float(one.constant), tuple(ordered), pairs)
 
     def contributions(self, X: Any) -> FloatArray:

@@ -242,6 +242,16 @@ def test_explanations_have_weights_curves_and_interactions(kind: str) -> None:
         assert f"{explanation.interactions[0].name} " in text
 
 
+def test_explanations_of_columns_with_equal_names() -> None:
+    X, score = table(200)
+    model = additive(beta="10%").fit(X[["a", "b", "c", "d"]], score)
+    explanation, other = model.explain(names=["p"] * 4), model.explain()
+    for part, names in (("columns", "name"), ("interactions", "columns")):
+        found, expected = ([one.size for one in getattr(each, part)] for each in (explanation, other))
+        assert found == expected
+        assert {*np.ravel([getattr(one, names) for one in getattr(explanation, part)]).tolist()} == {"p"}
+
+
 def test_explanations_of_other_encodings() -> None:
     X, score = table(200)
     model = qsdp.QuantizedNetworkRegressor(8, encoding="thresholds", beta="5%", random_state=0).fit(X, score)
