@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks, in_threads
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.exceptions import InvalidInputError
 from qsdp.roundoff import VerifiedSums
 

@@ -17,7 +17,8 @@ from qsdp._utils.numeric import LARGEST_INTEGER, triangle_side
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, read_only
-from qsdp.blocks import Blocks, Layout, single_block
+from qsdp.block_layout import Layout, single_block
+from qsdp.blocks import Blocks
 from qsdp.data_map import BLOCKS, SAMPLES, DataMap, Image, require
 from qsdp.roundoff import SumRounding, VerifiedSums, sums_of_entries
 

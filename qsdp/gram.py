@@ -22,7 +22,7 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.data_map import DataMap
 
 __all__ = [

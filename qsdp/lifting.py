@@ -16,7 +16,7 @@ from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.parallel import WORK_FLOATS, chunks, in_threads
 from qsdp._utils.tuning import MODERATE, TILE
 from qsdp._utils.validation import FloatArray, read_only
-from qsdp.blocks import Layout, single_block
+from qsdp.block_layout import Layout, single_block
 from qsdp.data_map import COLUMNS, SAMPLES, DataMap, Image
 from qsdp.gram import pair_operations, pair_sums, pairs_of
 from qsdp.roundoff import VerifiedSums, sums_of_rows

@@ -23,7 +23,8 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.blocks import Blocks, Layout
+from qsdp.block_layout import Layout
+from qsdp.blocks import Blocks
 from qsdp.data_map import BLOCKS, SAMPLES, DataMap, require
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import DataFit, Loss, get_loss

@@ -66,7 +66,7 @@ import scipy.linalg
 from qsdp._utils.numeric import EPS, MARGIN, UNDERFLOW_MARGIN, UNIT, exponent_of, largest_magnitude
 from qsdp._utils.tuning import TILE
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 
 __all__ = [
     "ATTEMPTS",

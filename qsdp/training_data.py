@@ -19,7 +19,8 @@ from qsdp._utils.validation import (
     read_only_copy,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Blocks, Layout
+from qsdp.block_layout import Layout
+from qsdp.blocks import Blocks
 from qsdp.data_map import SAMPLES, DataMap, require
 from qsdp.exceptions import InvalidInputError
 from qsdp.forms import FormMap

@@ -24,7 +24,8 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, check_choice, check_numbers, read_only, read_only_copy
 from qsdp.activations import get_activation
-from qsdp.blocks import KINDS, WEIGHTS, Blocks, Layout, PatchGeometry, check_layout
+from qsdp.block_layout import KINDS, WEIGHTS, Layout, PatchGeometry, check_layout
+from qsdp.blocks import Blocks
 from qsdp.certificates.proof import Proof, check_proof
 from qsdp.certificates.row_sums import RowsProof, Scores
 from qsdp.certificates.sums import Sums, converted, read_rounding, rounding_arrays

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from qsdp._utils.numeric import EPS, MARGIN, triangle_side
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, read_only, read_only_copy
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.certificates.proof import Proof, tree_bound
 from qsdp.data_map import BLOCKS, require
 from qsdp.exceptions import InvalidInputError, StorageError

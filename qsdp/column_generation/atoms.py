@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.networks import BilinearNetwork
 
 __all__ = ["Atoms", "pricing_values"]

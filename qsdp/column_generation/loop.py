@@ -12,7 +12,7 @@ from qsdp._utils import deadline
 from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, NEGLIGIBLE, PROGRESS, ROUGH
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.column_generation._row_program import ATOMS, FeasibleDual
 from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.master import Master

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import are_texts, checked, is_list, is_number
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_sample_weight
-from qsdp.blocks import Blocks, check_layout
+from qsdp.block_layout import check_layout
+from qsdp.blocks import Blocks
 from qsdp.encoding.fitting import CUT, EncodingRule
 from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.encoding.table_encoding import Encoding

@@ -19,7 +19,7 @@ from qsdp._utils.validation import (
     check_real,
     warn,
 )
-from qsdp.blocks import PatchGeometry
+from qsdp.block_layout import PatchGeometry
 from qsdp.encoding.region_moments import MomentEncoder, as_array, in_cache
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 

@@ -16,7 +16,8 @@ from qsdp._utils.option_fields import StoredArguments
 from qsdp._utils.parallel import CACHE_FLOATS, chunks
 from qsdp._utils.stored import is_list, is_positive
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_unmasked
-from qsdp.blocks import Blocks, Layout, PatchGeometry, check_layout
+from qsdp.block_layout import Layout, PatchGeometry, check_layout
+from qsdp.blocks import Blocks
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
 from qsdp.networks import BilinearNetwork, IntegerForm
 

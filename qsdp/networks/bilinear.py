@@ -25,7 +25,7 @@ from qsdp._utils.validation import (
     read_only_copy,
 )
 from qsdp.activations import PolynomialActivation, get_activation
-from qsdp.blocks import Layout, check_layout, single_block
+from qsdp.block_layout import Layout, check_layout, single_block
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.compact import integer_weights, pack_neurons, weights_memory
 from qsdp.networks.integer_form import IntegerForm

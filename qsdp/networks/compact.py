@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import triangle_side
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.blocks import KINDS, WEIGHTS, Layout, check_layout
+from qsdp.block_layout import KINDS, WEIGHTS, Layout, check_layout
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
 from qsdp.networks.storage import MAX_INPUTS, check_memory, fits_memory

@@ -13,7 +13,7 @@ from qsdp._utils.outputs import outputs_text
 from qsdp._utils.summary import Rows, Summary, first_few, format_bits
 from qsdp._utils.validation import FloatArray, IntArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Layout, single_block
+from qsdp.block_layout import Layout, single_block
 from qsdp.networks.quadratic_form import BlockFunction, packed
 from qsdp.networks.weights import FLOAT_BITS, weight_bits
 

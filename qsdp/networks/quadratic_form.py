@@ -26,7 +26,8 @@ from qsdp._utils.validation import (
     read_only_copy,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Layout, check_blocks
+from qsdp.block_layout import Layout
+from qsdp.blocks import check_blocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import quadratic_values
 from qsdp.networks.weights import shared_columns

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qsdp._utils.atomic_files import check_path
 from qsdp._utils.stored import Checks, checked, is_activation, is_count, is_list, is_text
 from qsdp.activations import get_activation
-from qsdp.blocks import WEIGHTS, check_layout, single_block
+from qsdp.block_layout import WEIGHTS, check_layout, single_block
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.bilinear import KIND, BilinearNetwork, stored_weights
 from qsdp.networks.coding import BitReader

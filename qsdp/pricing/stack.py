@@ -10,7 +10,7 @@ import numpy.typing as npt
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FEW_SIGNS
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.pricing.bound_trees import BoundTree, Leaf, OracleResult
 from qsdp.pricing.pool import canonical, signs
 from qsdp.pricing.scaling import rounding

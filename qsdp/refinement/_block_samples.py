@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.forms import FormMap
 from qsdp.lifting import power_of_two
 from qsdp.problem import TrainingProblem

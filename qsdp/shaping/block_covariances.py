@@ -10,7 +10,7 @@ import numpy as np
 
 from qsdp._utils.summary import Summarized, Summary, format_number
 from qsdp._utils.validation import FloatArray, read_only
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.shaping.covariance import SignCovariance
 
 __all__ = ["BlockCovariances", "LinearNeurons"]

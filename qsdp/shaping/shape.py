@@ -14,7 +14,7 @@ from qsdp._utils.progress import progress
 from qsdp._utils.tuning import QUICK_SIDE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray, check_choice, check_verbose, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
 from qsdp.shaping.block_covariances import BlockCovariances, LinearNeurons

@@ -7,7 +7,7 @@ import numpy as np
 from qsdp._utils.numeric import EPS
 from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Layout, single_block
+from qsdp.block_layout import Layout, single_block
 from qsdp.forms import FormMap
 from qsdp.roundoff import SumRounding
 from qsdp.statistics.basis import Basis

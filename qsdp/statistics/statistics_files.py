@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qsdp._utils.stored import Checks, checked, is_list, is_positive, is_text
-from qsdp.blocks import check_layout
+from qsdp.block_layout import check_layout
 from qsdp.exceptions import StorageError
 from qsdp.networks.storage import read_archive, write_archive
 from qsdp.statistics.basis import Basis

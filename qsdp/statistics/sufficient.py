@@ -28,7 +28,8 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.activations import PolynomialActivation
-from qsdp.blocks import Blocks, Layout
+from qsdp.block_layout import Layout
+from qsdp.blocks import Blocks
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem

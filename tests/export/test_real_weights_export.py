@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.blocks import check_layout
+from qsdp.block_layout import check_layout
 from qsdp.encoding import Patches
 from qsdp.exceptions import ExportError, InvalidInputError, QSDPError
 from qsdp.export import to_c, to_js, to_onnx, to_verilog

@@ -11,7 +11,7 @@ import pytest
 from block_problems import random_network
 
 import qsdp
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.compact import integer_weights
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp.blocks import Layout, check_layout
+from qsdp.block_layout import Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import read_archive, write_archive
 

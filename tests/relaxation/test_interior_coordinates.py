@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.gram import GramFactor
 from qsdp.lifting import QuadraticMap
 from qsdp.relaxation.solvers.interior import coordinates

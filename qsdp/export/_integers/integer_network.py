@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.export._integers.vectors import BlockVectors, RowVectors, Vectors
 
 __all__ = ["EXACT", "Bounds", "IntegerNetwork", "Neurons", "rounded_up", "unit_of"]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from qsdp._utils.parallel import chunks
 from qsdp._utils.validation import FloatArray, IntArray, check_matrix
-from qsdp.blocks import Layout, single_block
+from qsdp.block_layout import Layout, single_block
 from qsdp.exceptions import InvalidInputError
 from qsdp.export._description import ModelDescription
 from qsdp.export._integers.fixed_point import fixed_columns

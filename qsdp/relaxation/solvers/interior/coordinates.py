@@ -30,7 +30,7 @@ from scipy.linalg.blas import dsyrk, dtrmm
 from qsdp._utils import deadline
 from qsdp._utils.parallel import CACHE_FLOATS, FAST_FLOATS, WORK_FLOATS
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import Layout
+from qsdp.block_layout import Layout
 from qsdp.data_map import DataMap
 from qsdp.gram import symmetric_basis
 from qsdp.lifting import QuadraticMap

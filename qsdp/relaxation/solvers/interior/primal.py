@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 
 from qsdp._utils.validation import FloatArray
-from qsdp.blocks import single_block
+from qsdp.block_layout import single_block
 from qsdp.gram import symmetric_basis, to_matrices, to_vectors
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import SampleCoordinates
