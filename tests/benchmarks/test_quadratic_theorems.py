@@ -219,8 +219,10 @@ def test_a13_disjoint_balls_of_any_points(seed: int, n: int, C: int, family: str
     labels = np.repeat(np.arange(C), 50)
     sigmoids = expit(decision(layer, X))
     own = np.arange(C) == labels[:, None]
-    assert sigmoids[own].min() >= 0.99 - 1e-9
-    assert sigmoids[~own].max() <= 0.01 + 1e-9
+    # Outputs are differences of squares: small balls far from zero lose digits.
+    rounding = 1e-9 + 1e-13 * float((np.square(centres).sum(axis=1) / radii**2).max())
+    assert sigmoids[own].min() >= 0.99 - rounding
+    assert sigmoids[~own].max() <= 0.01 + rounding
 
 
 def test_a13_families_with_axes_are_the_same_function() -> None:
