@@ -17,7 +17,7 @@ from qsdp.relaxation.solvers.interior.newton_system import SHIFTS
 __all__ = ["RestrictedSolution", "solve_quadratic"]
 
 #: Fraction of the distance to the boundary of the positive orthant that a step may cover.
-_TO_BOUNDARY = 0.995
+_TO_BOUNDARY = 0.98
 
 
 @dataclass(frozen=True, eq=False)
