@@ -52,14 +52,16 @@ class AdditivePath:
 
     def __init__(self, columns: FloatArray, omega: FloatArray, inputs: FloatArray, price: float, fit: DataFit) -> None:
         self._omega, self._inputs, self._price = omega, inputs, price
-        shares = np.full(len(columns), 1.0 / len(columns)) if fit.weights is None else fit.weights / fit.weights.sum()
+        fractions = (
+            np.full(len(columns), 1.0 / len(columns)) if fit.weights is None else fit.weights / fit.weights.sum()
+        )
         # Columns and targets of the squared loss are centred: its intercept is then exact.
-        self._shares = shares if fit.quadratic else None
-        self._means = np.zeros(columns.shape[1]) if self._shares is None else shares @ columns
+        self._fractions = fractions if fit.quadratic else None
+        self._means = np.zeros(columns.shape[1]) if self._fractions is None else fractions @ columns
         self._columns = (columns - self._means) / omega
         self._constant = np.zeros(fit.target.shape[1])
-        if self._shares is not None:
-            self._constant = shares @ fit.target
+        if self._fractions is not None:
+            self._constant = fractions @ fit.target
             fit = DataFit(fit.loss, fit.target - self._constant, fit.weights)
         self._fit, self._rng = fit, np.random.default_rng(0)
         self._nu = fit.zero_dual
@@ -114,35 +116,35 @@ class AdditivePath:
         """Solve the restricted problem, and drop what is zero."""
         for k, part in enumerate(self._fit.parts):
             coupled = self._fit.n_parts == 1
-            mine = slice(None) if coupled else np.flatnonzero(self._outputs == k)
-            vectors, outputs = self._vectors[mine], self._outputs[mine] if coupled else 0 * self._outputs[mine]
+            members = slice(None) if coupled else np.flatnonzero(self._outputs == k)
+            vectors, outputs = self._vectors[members], self._outputs[members] if coupled else 0 * self._outputs[members]
             loss = ValueLoss(part)
             columns = Columns(vectors, outputs, np.zeros(len(vectors), dtype=np.intp), part.target.shape[1])
             problem = SmoothProblem(loss, columns, loss.images(vectors), np.full(len(vectors), beta))
-            start = self._sizes[mine]
-            self._sizes[mine], point = problem.minimise(start, problem.at(start), tol)
+            start = self._sizes[members]
+            self._sizes[members], point = problem.minimise(start, problem.at(start), tol)
             self._nu[:, slice(None) if coupled else [k]] = point.nu
         self._select(np.flatnonzero(self._sizes > 0.0))
 
-    def _select(self, kept: npt.NDArray[np.intp]) -> None:
+    def _select(self, atoms: npt.NDArray[np.intp]) -> None:
         for name in ("_vectors", "_sizes", "_outputs", "_weight", "_U", "_V", "_signs", "_offsets"):
-            setattr(self, name, getattr(self, name)[kept])
+            setattr(self, name, getattr(self, name)[atoms])
 
     def _extend(self, beta: float) -> bool:
         """Add the weights and neurons of largest pricing value; return whether there are any."""
-        least, before = (1.0 + ROUGH) * beta, len(self._sizes)
+        threshold, before = (1.0 + ROUGH) * beta, len(self._sizes)
         slopes = self._columns.T @ self._nu
         for k, column in enumerate(slopes.T):
             order = np.argsort(-np.abs(column))[: 4 * _ADDED]
-            chosen = order[np.abs(column[order]) > least]
+            chosen = order[np.abs(column[order]) > threshold]
             side = np.sign(column[chosen])
             none = np.zeros((len(chosen), self._inputs.shape[1]), dtype=np.int8)
             self._add(self._columns[:, chosen].T, k, side, chosen, none, none, np.zeros(len(chosen)))
         for k, values, U, V in self._priced(self._nu):
-            good = values > least
+            good = values > threshold
             U, V = U[good], V[good]
             vectors = (U.astype(np.float64) @ self._inputs.T) * (V.astype(np.float64) @ self._inputs.T) / self._price
-            means = np.zeros(len(U)) if self._shares is None else vectors @ self._shares
+            means = np.zeros(len(U)) if self._fractions is None else vectors @ self._fractions
             vectors = vectors - means[:, None]
             side = np.sign(vectors @ self._nu[:, k])
             self._add(vectors, k, side, np.full(len(U), -1), U, V, side * means)

@@ -497,7 +497,7 @@ def _checked_weights(weights: Any, layout: Layout, alpha: FloatArray) -> FloatAr
 
 def _signed(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return masks of the entries of U and V that are weights of neurons in these blocks."""
-    inside = np.arange(layout.side) < np.array(layout.sizes)[block, None]
+    inside = layout.used[block]
     return inside, inside & ~np.array(layout.linear, dtype=bool)[block, None]
 
 
