@@ -184,18 +184,18 @@ class Explained(_QuantizedNetwork):
         numbers = tuple(map(str, range(len(columns))))
         parts = {effect.columns: effect for effect in replace(one, columns=numbers).table()}
         explained = []
-        for place, name in enumerate(columns):
-            inputs = [(j, term) for j, term in enumerate(encoding.expressions) if term.position == place]
+        for position, name in enumerate(columns):
+            inputs = [(j, term) for j, term in enumerate(encoding.expressions) if term.position == position]
             weights = [(term.name, float(slopes[j] / term.scale)) for j, term in inputs if slopes[j]]
-            values = _values_of(encoding.columns[place].categories, [term for _, term in inputs])
+            values = _values_of(encoding.columns[position].categories, [term for _, term in inputs])
             # Other columns have no part in the effect.
             table = [
                 np.full(len(values), np.nan) if column.categories is None else np.full(len(values), None, dtype=object)
                 for column in encoding.columns
             ]
-            table[place] = values
-            curve = one.main_effect(place, encoding.encode(table)).tolist() if inputs else []
-            _, size, share = parts[(numbers[place],)]
+            table[position] = values
+            curve = one.main_effect(position, encoding.encode(table)).tolist() if inputs else []
+            _, size, share = parts[(numbers[position],)]
             shown = [None if value != value else value for value in values.tolist()]
             explained.append(ExplainedColumn(name, size, share, tuple(weights), tuple(zip(shown, curve, strict=True))))
         ordered = sorted(explained, key=lambda column: -column.size)
