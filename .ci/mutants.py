@@ -1,0 +1,164 @@
+"""Check that tests notice faults: apply seeded mutants to a copy of the repository and run the mapped tests on each.
+
+    python .ci/mutants.py RECORD.json [--number 200] [--seed 0] [--seconds 1800] [--again OTHER.json]
+
+A mutant changes one expression (a comparison, a sum, a constant, a `not`, an `and`, a condition, a returned value) on
+one line of a package of `TESTS`. `RECORD.json` is written after every mutant, and a call continues where the last one
+stopped. With `--again`, run the mutants that survived in another record, by the text of their lines, so that two
+versions of the tests can be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Tests of every package; the longest prefix of a file's path decides.
+TESTS = {
+    "qsdp/losses": "tests/losses tests/refinement/test_refit_losses.py tests/relaxation/test_solve.py",
+    "qsdp/pricing": "tests/pricing tests/column_generation",
+    "qsdp/certificates": "tests/certificates",
+    "qsdp/encoding": "tests/encoding",
+    "qsdp/encoding/reading_rule.py": "tests/encoding tests/tables",
+    "qsdp/export": "tests/export/test_export_model.py tests/export/test_additive_export.py",
+    "qsdp/export/_c": "tests/export/test_c.py tests/export/test_c_blocks.py tests/export/test_c_programs.py",
+    "qsdp/export/_verilog": "tests/export/test_verilog.py",
+    "qsdp/export/_javascript": "tests/export/test_javascript.py tests/export/test_javascript_images.py",
+    "qsdp/export/_graphs": "tests/export/test_onnx.py tests/export/test_onnx_images.py",
+    "qsdp/export/_integers": "tests/export/test_export_integer_form.py tests/export/test_c.py",
+}
+PACKAGES = ("losses", "pricing", "certificates", "encoding", "export")
+#: Tests that a mutant keeps from ending are stopped after this many seconds, and count as failing.
+LIMIT = 170
+
+COMPARISONS = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+Mutant = dict[str, str | int]
+
+
+def changes(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what may stand in place of an expression."""
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARISONS:
+        changed = copy.deepcopy(node)
+        changed.ops[0] = COMPARISONS[type(node.ops[0])]()
+        yield changed
+    elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        yield ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right)
+    elif isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield ast.Constant(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        yield ast.Constant(node.value + 1)
+    if isinstance(node, ast.If | ast.IfExp | ast.While):
+        yield ast.UnaryOp(ast.Not(), node.test)
+    if isinstance(node, ast.Return) and node.value is not None:
+        yield ast.Constant(None)
+
+
+def candidates(path: Path) -> list[Mutant]:
+    """Return the mutants of a file whose text stands on one line."""
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    # Annotations are not evaluated, and messages, which may count and compare, are not behaviour.
+    aside = [
+        node.annotation for node in ast.walk(tree) if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation
+    ]
+    aside += [node.returns for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns]
+    aside += [node for node in ast.walk(tree) if isinstance(node, ast.Raise | ast.JoinedStr)]
+    left_out = {id(inner) for outer in aside for inner in ast.walk(outer)}
+    lines = source.splitlines()
+    mutants: list[Mutant] = []
+    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
+        for changed in changes(node):
+            old = node.value if isinstance(node, ast.Return) else node
+            old = node.test if isinstance(node, ast.If | ast.IfExp | ast.While) else old
+            if not isinstance(old, ast.expr) or old.end_lineno != old.lineno or not lines[old.lineno - 1].isascii():
+                continue
+            text = lines[old.lineno - 1]
+            new = f"{text[: old.col_offset]}({ast.unparse(changed)}){text[old.end_col_offset :]}"
+            before = lines[: old.lineno - 1].count(text)
+            mutants.append({"file": path.relative_to(ROOT).as_posix(), "nth": before, "old": text, "new": new})
+    return mutants
+
+
+def sample(number: int, seed: int) -> list[Mutant]:
+    """Return as many mutants of every package, drawn and ordered by the seed."""
+    generator = random.Random(seed)
+    drawn: list[Mutant] = []
+    for package in PACKAGES:
+        every = [mutant for path in sorted((ROOT / "qsdp" / package).rglob("*.py")) for mutant in candidates(path)]
+        drawn += generator.sample(every, number // len(PACKAGES))
+    generator.shuffle(drawn)
+    return drawn
+
+
+def outcome(mutant: Mutant, folder: Path) -> str:
+    """Return whether the mapped tests of a copy fail with the mutant, or that its line is not there."""
+    path = folder / str(mutant["file"])
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines(keepends=True)
+    places = [index for index, line in enumerate(lines) if line.rstrip("\n") == mutant["old"]]
+    if len(places) <= int(mutant["nth"]):
+        return "absent"
+    lines[places[int(mutant["nth"])]] = f"{mutant['new']}\n"
+    prefix = max((prefix for prefix in TESTS if str(mutant["file"]).startswith(prefix)), key=len)
+    tests = [test for test in TESTS[prefix].split() if (folder / test).exists()]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    path.write_text("".join(lines), encoding="utf-8")
+    try:
+        subprocess.run(command, cwd=folder, check=True, timeout=LIMIT, capture_output=True)
+    except subprocess.CalledProcessError:
+        return "killed"
+    except subprocess.TimeoutExpired:
+        return "timeout"
+    finally:
+        path.write_text(source, encoding="utf-8")
+    return "survived"
+
+
+def main() -> None:
+    """Run what the record does not have yet, and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("record", type=Path)
+    parser.add_argument("--number", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=1800.0)
+    parser.add_argument("--again", type=Path)
+    options = parser.parse_args()
+    record = json.loads(options.record.read_text()) if options.record.exists() else []
+    mutants = sample(options.number, options.seed)
+    if options.again:
+        mutants = [entry for entry in json.loads(options.again.read_text()) if entry["outcome"] == "survived"]
+    end = time.monotonic() + options.seconds
+    with tempfile.TemporaryDirectory() as name:
+        archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "-C", name], input=archive, check=True)
+        for mutant in mutants[len(record) :]:
+            if time.monotonic() > end:
+                break
+            record.append({**mutant, "outcome": outcome(mutant, Path(name))})
+            options.record.write_text(json.dumps(record, indent=1))
+    outcomes = [entry["outcome"] for entry in record]
+    print({value: outcomes.count(value) for value in sorted(set(outcomes))}, "of", len(mutants))
+
+
+if __name__ == "__main__":
+    main()
