@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-fronts = pytest.importorskip("benchmarks.machinery.accuracy_bytes", reason="not in the installed package")
-main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")
+from benchmarks import __main__ as main
+from benchmarks.machinery import accuracy_bytes as fronts
 
 #: Few different sizes and accuracies, so that ties occur.
 MODELS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=8)
@@ -56,25 +55,6 @@ def test_models_are_chosen_by_other_images_than_those_shown(found: list[tuple[in
     points = fronts.chosen(entries)
     assert [point.size for point in points] == list(best)
     assert [point.accuracy for point in points] == pytest.approx([100.0 - 10.0 * a for a in best.values()])
-
-
-def test_sentences_name_the_best_smaller_and_larger_models() -> None:
-    said = fronts._sentence(panel({"ours": [(900, 80.0), (1500, 81.0)], "theirs": [(5, 70.0), (2000, 83.5)]}))
-    assert said == (
-        "title: this package is on the front of accuracy against bytes from 80.0 % in 900 bytes to 81.0 % in 1.5 kB; "
-        "the best smaller model is theirs, 70.0 % in 5 bytes; the best larger model is theirs, 83.5 % in 2.0 kB."
-    )
-    assert "no model of this package" in fronts._sentence(panel({"ours": [(9, 1.0)], "theirs": [(5, 70.0)]}))
-
-
-def test_pictures_are_drawn_of_panels_and_removed_without(tmp_path: Path) -> None:
-    path = fronts.picture(tmp_path, "tables")
-    fronts.draw([panel({"ours": [(9, 1.0)]}), panel({"theirs": [(5, 70.0), (8, 71.0)]})], path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    fronts.draw([], path)
-    assert not path.exists()
-    assert fronts.page({}, str) == ""
-    assert fronts.quotes({}) == {}
 
 
 def test_the_front_of_the_tables_is_that_of_their_experiment() -> None:

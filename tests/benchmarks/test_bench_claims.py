@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks import __main__ as main
 from benchmarks.machinery.report import Study, claims_of, markdown_of
 from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.runner import Record, Results
-
-main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")
 
 
 @pytest.mark.parametrize("name", main.topics())
@@ -49,9 +48,3 @@ def test_claims_from_a_part_of_the_cases_say_so() -> None:
     assert [claim.judged for claim in claims_of(SQUARES, squares(6))] == ["supported"]
     unsaid = replace(SQUARES, claims=lambda records: [Claim("Euclid", "primes", "not measured", "", "not yet")])
     assert [claim.judged for claim in claims_of(unsaid, squares(4))] == ["not measured"]
-
-
-def test_a_page_has_claims_and_the_figure() -> None:
-    text = markdown_of(SQUARES, squares(6), "squares.png")
-    assert "| squares are squares | supported | 6 |  | exact | Euclid |" in text
-    assert "![Squares](squares.png)" in text

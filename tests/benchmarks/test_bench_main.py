@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-main = pytest.importorskip("benchmarks.__main__", reason="not in the installed package")
+from benchmarks import __main__ as main
 
 ROOTS = '''
 """Square roots."""
@@ -144,22 +143,6 @@ def test_stale_records_are_listed_and_measured_again(write: Callable[..., None],
     assert {r["case"]["n"]: r["measured"]["root"] for r in json.loads(path.read_text())["records"]}[4] == 2.0
 
 
-def test_list_imports_nothing_that_only_measuring_needs() -> None:
-    code = """
-import json, sys
-from benchmarks.__main__ import app
-app(["list"], standalone_mode=False)
-print(json.dumps(sorted(sys.modules)))
-"""
-    root = Path(main.__file__).resolve().parent.parent
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    *lines, modules = done.stdout.splitlines()
-    named = {line.split()[0] for line in lines if " of " in line}
-    assert set(main.topics()) <= named
-    heavy = {"matplotlib", "pandas", "scipy.integrate", "scipy.interpolate", "scipy.optimize", "scipy.spatial"}
-    assert set(json.loads(modules)) & {*heavy, "cvxpy", "scipy.stats", "sklearn", "torch"} == set()
-
-
 def test_an_interrupt_ends_all_of_the_run(write: Callable[..., None], tmp_path: Path) -> None:
     write("first", stops_at=9)
     write("second")
@@ -212,45 +195,6 @@ def test_missing_packages_skip_an_experiment_or_its_cases_in_one_line(
     assert "3 of 3 cases" in output
     assert measured(tmp_path / "benchmarks" / "results" / "third.json") == [4, 9, 16]
     assert "skipped first" in call("list")[1]
-
-
-def test_a_quick_run_prints_no_lines_of_what_it_does_not_measure(write: Callable[..., None], tmp_path: Path) -> None:
-    write()
-    path = tmp_path / "benchmarks" / "experiments" / "greek" / "heron.py"
-    path.write_text(path.read_text().replace(' roots")]', ' roots", needed=3)]'))
-    output = call("run", "heron", "--quick", "--out", tmp_path / "elsewhere")[1]
-    assert "2.0" in output
-    assert "claims that need the full cases: 1" in output
-    assert "not measured" not in output
-    call("page")
-    assert "**not measured** (1 of 1)" in (tmp_path / "benchmarks" / "results" / "heron.md").read_text()
-
-
-def test_list_and_page_of_what_is_measured_in_part_or_not_at_all(write: Callable[..., None], tmp_path: Path) -> None:
-    write("begun")
-    write("none")
-    ran = call("run", "begun", "--limit", 2)[1]
-    assert "supported (2 of 3 cases so far) Fan et al., Table 1: roots are exact 2 roots" in ran
-    listed = call("list")[1]
-    assert "begun 2 of 3 Roots of begun" in listed
-    assert "none 0 of 3 Roots of none" in listed
-    code, output = call("page")
-    assert code == 0
-    assert "RESULTS.md: 2 experiments" in output
-    text = (tmp_path / "benchmarks" / "RESULTS.md").read_text()
-    assert "| Fan et al. | 1 (1 so far) | 0 | 0 | 1 | 0 | 1 |\n| **all claims of papers** | 1 (1 so far) |" in text
-    assert "| [Table 1](./results/begun.md) | roots are exact | supported (2 of 3 cases so far) | exact |" in text
-    assert "not measured |  | none of its cases has a record |" in text
-    begun, none = ((tmp_path / "benchmarks" / "results" / f"{name}.md").read_text() for name in ("begun", "none"))
-    assert begun.startswith("# Roots of begun\n\n- **supported** (1 of 1): roots are exact")
-    assert "\n\n![Roots of begun](begun.png)\n\n**claims**\n\n" in begun
-    assert "| roots are exact | supported (2 of 3 cases so far) | 2 roots; 2 of 2 cases |" in begun
-    assert "\n\n## Setting\n\n*Heron.*\n\n<small>2 of 3 cases." in begun
-    assert none.startswith("# Roots of none\n\n- **not measured** (1 of 1): roots are exact (none of its cases has a")
-    assert none.endswith("*Heron.*\n\n<small>Not measured yet: none of 3 cases.</small>\n")
-    assert "none.png" not in none
-    made = main.pages()
-    assert {path: path.read_text() for path in made} == made
 
 
 def test_readmes_quote_what_was_measured(write: Callable[..., None], tmp_path: Path) -> None:
@@ -306,16 +250,6 @@ def test_records_of_another_version_are_not_reported(write: Callable[..., None],
     assert measured(tmp_path / "benchmarks" / "results" / "heron.json") == [4, 9, 16]
 
 
-def test_a_picture_that_is_not_drawn_any_more_is_not_shown(write: Callable[..., None], tmp_path: Path) -> None:
-    write()
-    call("run", "heron", "--limit", 1)
-    picture = tmp_path / "benchmarks" / "results" / "heron.png"
-    picture.write_bytes(b"of long ago")
-    call("page")
-    assert not picture.exists()
-    assert "heron.png" not in (tmp_path / "benchmarks" / "results" / "heron.md").read_text()
-
-
 def test_unknown_experiments_are_refused(write: Callable[..., None], tmp_path: Path) -> None:
     write()
     code, output = call("run", "herod")
@@ -332,20 +266,6 @@ def test_one_name_in_two_topics_is_refused(write: Callable[..., None]) -> None:
     code, output = call("list")
     assert code == 2
     assert "two experiments have the same name: heron" in output
-
-
-@pytest.mark.parametrize("name", main.topics())
-def test_every_page_says_what_was_measured(name: str) -> None:
-    experiment = main.module_of(name).EXPERIMENT
-    said = " ".join(experiment.description.split())
-    assert any(word in said for word in ("onstant column", "column of ones", "column is appended", "columns to append"))
-    shown = ("CPU time", "wall time", "wall clock", "wall-clock", "imes are not shown", "nstead of seconds")
-    assert any(word in said for word in shown)
-    assert any(word in said for word in ("eta", "penalty", "weight decay", "hyper-parameter", "Nothing is trained"))
-    page, (first, _, setting) = main.page_file(name).read_text("utf-8"), experiment.description.partition("\n\n")
-    assert page.startswith(f"# {experiment.title}\n\n{first}\n\n- **")
-    assert f"\n\n## Setting\n\n*{experiment.source}.*\n\n{setting}" in page
-    assert page.endswith("</small>\n")
 
 
 def test_the_pages_of_results_are_what_the_files_say() -> None:

@@ -179,37 +179,3 @@ def test_jobs_are_checked_before_anything_runs(tmp_path: Path, jobs: object, err
         measure(tmp_path / "squares.json", n_jobs=jobs)
     assert calls == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_measurements_json_cannot_hold_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="got set"):
-        measure(tmp_path / "squares.json", run=lambda case: {"bad": {1}})
-
-
-def test_markdown_has_tables_further_parts_and_the_machine(tmp_path: Path) -> None:
-    results, _ = measure(tmp_path / "squares.json")
-    text = markdown_of(experiment(), results, ["![Squares](squares.png)"])
-    assert text.startswith("# Squares\n\n![Squares](squares.png)\n\n**")
-    assert "\n\n## Setting\n\n*Euclid.*\n\n" in text
-    assert "\n\n<small>6 of 6 cases." in text
-    described = markdown_of(experiment(description="Numbers.\n\nThey are below six."), results)
-    assert described.startswith("# Squares\n\nNumbers.\n\n")
-    assert "\n\n## Setting\n\n*Euclid.*\n\nThey are below six.\n\n" in described
-    assert "| n | n^2 \\| measured |\n|---|---|\n| 1 | 1 |" in text
-    assert results.machines[0]["processor"] in text
-
-
-def test_tables_are_checked() -> None:
-    with pytest.raises(InvalidInputError, match="must have 2 entries"):
-        Table("t", ["a", "b"], [["1"]])
-
-
-def test_progress_is_counted_on_the_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "squares.json"
-    results, _ = run_experiment(experiment(), path, verbose=True)
-    number = len(results.records)
-    out, shown = capsys.readouterr()
-    assert not out
-    assert f"{number} of {number}" in shown
-    run_experiment(experiment(), path, verbose=True)
-    assert not capsys.readouterr().err, "there is nothing left to measure"

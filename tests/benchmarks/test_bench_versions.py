@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from benchmarks.runner import Experiment, Record, Results, describe_machine, run_experiment
-from benchmarks.runner._report import _machines, footer
+from benchmarks.runner import Experiment, Results, run_experiment
+from benchmarks.runner._report import footer
 
 ROOTS = Experiment(
     "roots",
@@ -50,30 +49,3 @@ def test_nothing_but_versions_makes_records_stale(tmp_path: Path) -> None:
     run_experiment(ROOTS, path, verbose=False)
     other = replace(ROOTS, title="Square roots", run=lambda case: {"root": 1.0})
     assert Results.load(path).state(other) == "current"
-
-
-def test_machines_that_differ_in_the_date_alone_are_the_same() -> None:
-    results, machine = Results("roots", 1), {**describe_machine(), "methods": {"sampling": 1}}
-    others = [{**machine, "date": "2000-01-01"}, {**machine, "methods": {"sampling": 2}}, {**machine, "note": "alone"}]
-    assert [results.add_machine(one) for one in (machine, *others, machine)] == [0, 0, 1, 2, 0]
-
-
-def test_a_page_names_a_machine_once_with_all_its_dates_and_commits() -> None:
-    machine = {**describe_machine(), "commit": "a", "date": "2026-01-02", "note": ""}
-    later = {**machine, "commit": "b", "date": "2026-01-05", "note": "a build on the same cores"}
-    records = [Record({"n": n}, {}, 0.1, machine=min(n, 1)) for n in range(3)]
-    results = Results("roots", 1, records=records, machines=[machine, later])
-    (text,) = _machines(results)
-    assert text.count(machine["processor"]) == 1
-    assert text.endswith("2026-01-02 to 2026-01-05, commits a, b, **2 cases with a build on the same cores**")
-    versions = {**machine["versions"], "numpy": "0.0"}
-    assert (
-        len(_machines(Results("roots", 1, records=records, machines=[machine, {**later, "versions": versions}]))) == 2
-    )
-
-
-def test_the_machine_is_described() -> None:
-    found: dict[str, Any] = describe_machine()
-    assert found["versions"]["qsdp"]
-    assert found["threads"] >= 1
-    assert "blas" in found["blas"].lower() or found["blas"] == "unknown"

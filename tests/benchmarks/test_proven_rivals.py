@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.methods import bits, proven_fit, proven_rivals
+from benchmarks.methods.models import Sample
+from benchmarks.uci.data import Split
 from qsdp.exceptions import MissingPackageError, StorageError
-
-proven_rivals = pytest.importorskip("benchmarks.methods.proven_rivals", reason="not in the installed package")
-# Of the same folder, which is there if that is.
-from benchmarks.methods import bits, proven_fit  # noqa: E402
-from benchmarks.methods.models import Sample  # noqa: E402
-from benchmarks.uci.data import Split  # noqa: E402
 
 #: Three classes by two thresholds: up to 0.5 of column 1, then up to -1 of column 0.
 TREE = [1, 0.5, [0, -1.0, 0, 1], 2]
@@ -217,13 +213,6 @@ def test_a_rival_runs_in_its_environment(stand_in: Path) -> None:
     assert 0.0 < found["seconds"] < 10.0
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
-def test_failures_of_a_rival_are_reported(stand_in: Path) -> None:
-    (stand_in / "pycontree.py").write_text("raise ValueError('no licence')\n", encoding="utf-8")
-    with pytest.raises(RuntimeError, match="ConTree ended with exit status 1: ValueError: no licence"):
-        list(proven_rivals.rival("ConTree")(sample()))
-
-
 def test_missing_environments_are_named_with_the_command_that_makes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,17 +226,3 @@ def test_missing_environments_are_named_with_the_command_that_makes_them(
     assert str(tmp_path) in message
     assert "pystreed 1.4.0, pycontree 1.0.8, fasterrisk 0.1.10" in message
     assert "python -m benchmarks.methods.proven_rivals" in message
-
-
-def test_environments_are_made_of_pinned_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Path] = []
-    commands: list[list[str]] = []
-    monkeypatch.setenv("QSDP_RIVALS", str(tmp_path))
-    monkeypatch.setattr(proven_rivals.venv, "create", lambda home, with_pip: made.append(home))
-    monkeypatch.setattr(subprocess, "run", lambda command, check: commands.append(command))
-    proven_rivals.make_environments()
-    assert made == [tmp_path / package for package, _ in proven_rivals.PACKAGES.values()]
-    assert [command[-1] for command in commands] == [
-        f"{name}=={version}" for name, version in proven_rivals.PACKAGES.values()
-    ]
-    assert [command[0] for command in commands] == [str(proven_rivals.interpreter_in(home)) for home in made]

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-common = pytest.importorskip("benchmarks.machinery.common", reason="not in the installed package")
-quotes = pytest.importorskip("benchmarks.machinery.quotes", reason="not in the installed package")
+from benchmarks.machinery import common, quotes
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pytest
-
+from benchmarks.machinery.summary import summary
 from benchmarks.runner import Record
-
-summary = pytest.importorskip("benchmarks.machinery.summary", reason="not in the installed package").summary
 
 
 def record(measured: dict[str, Any], **case: Any) -> Record:
@@ -41,12 +37,6 @@ def test_entries_have_tables_of_their_own() -> None:
     assert tables["points"].rows == [["2"]]
 
 
-def test_accuracies_are_in_percent_and_truth_is_a_word() -> None:
-    (table,) = summary([record({"best_train_accuracy": 0.875, "test": 1.5, "peak_mib": 3, "right": True})])
-    assert table.headings == ["best training accuracy, %", "test", "peak MiB", "right"]
-    assert table.rows == [["87.5", "1.5", "3", "yes"]]
-
-
 def test_kinds_and_what_differs_in_its_measurements_are_apart() -> None:
     found = summary(
         [record({"a": 1}, kind="first"), record({"b": {"x": 1e-9}}, kind="second"), record({"c": 1}, kind="second")]
@@ -54,20 +44,3 @@ def test_kinds_and_what_differs_in_its_measurements_are_apart() -> None:
     assert [table.title for table in found] == ["first", "second", "second"]
     assert (found[1].headings, found[1].rows) == (["x"], [["1e-09"]])
     assert found[1].note.endswith("what b.")
-
-
-def test_fresh_measurements_are_shown_like_those_of_a_file() -> None:
-    (table,) = summary([record({"a": np.array([1.0, 3.0]), "b": np.float64(2.0), "c": (1, 2), "d": np.zeros(0)})])
-    assert (table.headings, table.rows) == (["a", "b", "c"], [["2", "2", "1.5"]])
-
-
-def test_no_records_no_table() -> None:
-    assert summary([]) == []
-
-
-def test_long_texts_and_rounding_are_cut() -> None:
-    records = [
-        record({"says": "y" * 50, "a": 0.1 + split * 1e-15, "b": 1e4 + 3e3 * split}, split=split) for split in (0, 1)
-    ]
-    (table,) = summary(records)
-    assert table.rows == [["y" * 40 + "…", "0.1", "11,500 ± 2,121", "2"]]

@@ -9,21 +9,10 @@ import pytest
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.data.uci_sets import SPECS
-from benchmarks.uci import SETS
 from benchmarks.uci import data as data_module
-from benchmarks.uci.data import LARGE, load, prepare, validation_splits
-from qsdp.datasets._bundled import SPECS as BUNDLED
+from benchmarks.uci.data import load, prepare, validation_splits
 from qsdp.datasets._dataset import Dataset
 from qsdp.exceptions import DatasetError, InvalidInputError
-
-
-def test_every_set_of_classes_is_in_the_suite_once() -> None:
-    classified = {name for name, spec in {**BUNDLED, **SPECS}.items() if spec.task != "regression"}
-    # The pooled wines are the red and the white ones again.
-    assert set(SETS) == classified - {"wine-quality"}
-    assert len(set(SETS)) == len(SETS)
-    assert set(LARGE) <= set(SETS)
 
 
 @pytest.mark.parametrize(("name", "seed"), [("iris", 0), ("iris", 3), ("wine", 1), ("breast-cancer-wisconsin", 0)])

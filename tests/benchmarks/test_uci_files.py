@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.data.uci_sets import SPECS, load_uci
+from benchmarks.data.uci_sets import load_uci
 from qsdp.exceptions import DatasetError
 
 CONTINUOUS_CREDIT = {2: "A2", 3: "A3", 8: "A8", 11: "A11", 14: "A14", 15: "A15"}  # crx.names
@@ -184,11 +184,6 @@ def test_onehot_has_a_column_for_missing_values():
     np.testing.assert_array_equal(dataset.X.sum(axis=1), 9.0)  # one value for each of the 9 attributes
 
 
-@pytest.mark.parametrize("name", ["ionosphere", "vehicle"])
-def test_onehot_changes_nothing_without_categorical_attributes(name):
-    np.testing.assert_array_equal(load_uci(name, encoding="onehot").X, load_uci(name).X)
-
-
 def test_truncated_real_file(tmp_path, monkeypatch):
     original = Path(os.environ["QSDP_DATA"]) / "uci/ionosphere/ionosphere.data"
     copy = tmp_path / "uci/ionosphere/ionosphere.data"
@@ -254,21 +249,6 @@ def test_adult_missing_values_are_those_of_the_documentation():
     assert "median" not in load_uci("adult").description
 
 
-def test_adult_onehot():
-    dataset, ranked, frame = load_uci("adult", encoding="onehot"), load_uci("adult"), read_frame("adult")
-    names = []
-    for i, feature in enumerate(ranked.feature_names, start=1):
-        values = sorted(set(frame[i])) if i in CATEGORICAL_ADULT else []
-        names += [f"{feature}={value}" for value in values] or [feature]
-        for value in values:
-            np.testing.assert_array_equal(
-                dataset.X[:, dataset.feature_names.index(f"{feature}={value}")], frame[i] == value
-            )
-    assert dataset.feature_names == tuple(names)
-    assert dataset.X.shape == (48_842, 108)
-    np.testing.assert_array_equal(dataset.X[:, [dataset.feature_names.index("age")]], ranked.X[:, :1])
-
-
 def test_heart_ranks():
     dataset, frame = load_uci("heart"), read_frame("heart")
     expected = [ranks(frame[i]) if i in NOMINAL_HEART else frame[i].astype(float) for i in range(1, 14)]
@@ -329,17 +309,3 @@ def test_usual_splits(name, n_train):
     if name == "adult":
         positive = dataset.y > 0
         assert (positive[:n_train].sum(), positive[n_train:].sum()) == (7841, 3846)  # shares of adult.names
-
-
-def test_sets_without_a_usual_split():
-    assert load_uci("heart").n_train is None
-
-
-@pytest.mark.parametrize("name", SPECS)
-def test_declared_sizes(name):
-    spec, dataset = SPECS[name], load_uci(name)
-    assert dataset.X.shape == (spec.n_samples, len(spec.features))
-    assert dataset.y.shape == (spec.n_samples,)
-    assert len(set(dataset.feature_names)) == len(spec.features)
-    assert np.isfinite(dataset.X).all()
-    assert set(dataset.y) == ({-1.0, 1.0} if dataset.task == "binary" else set(range(len(dataset.target_names))))

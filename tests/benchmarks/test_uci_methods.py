@@ -44,18 +44,6 @@ def heart(uci_available: None) -> Split:
     return prepare("heart", 0)
 
 
-def test_the_names_are_those_of_the_methods() -> None:
-    assert all(name == method.name for name, method in METHODS.items())
-    assert [name for name, method in METHODS.items() if method.quantized] == [
-        *CONVEX, "backprop-rounded", "straight-through", "straight-through-refitted", "relu-rounded",
-        "backprop-matched",
-    ]  # fmt: skip
-    assert {name for name, method in METHODS.items() if method.needs == "torch"} == {
-        "backprop", "backprop-matched", "backprop-rounded", "straight-through", "straight-through-refitted",
-        "relu-rounded",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("name", CONVEX)
 def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> None:
     method, search = METHODS[name], fitted(name, iris)
@@ -96,15 +84,6 @@ def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
     assert method.bits(search) == 32 * 15 * 3
     assert method.certify(search, iris.X, iris.y) is None
     assert model.score(iris.X, iris.y) > 0.9
-
-
-def test_relaxation_of_two_classes(heart: Split) -> None:
-    search = fitted("relaxation", heart)
-    model = search.best_estimator_
-    outputs = model.result_.relaxation.predict(qsdp.lifting.append_constant(heart.X_test))
-    outputs = model.target_scaling_.decode(outputs)
-    np.testing.assert_array_equal(model.predict(heart.X_test), (outputs > 0).astype(int))
-    assert METHODS["relaxation"].bits(search) == 32 * 21 * 22 // 2
 
 
 def test_logistic_regression_is_the_best_of_its_grid(iris: Split) -> None:
@@ -189,21 +168,6 @@ def test_trained_networks(kind: Any, name: str, request: pytest.FixtureRequest) 
         assert model.certificate(split.X, split.y) is None
 
 
-def test_trained_networks_are_chosen_on_the_folds_as_they_are_deployed(iris: Split) -> None:
-    pytest.importorskip("torch")
-    search = METHODS["backprop-rounded"].build(validation_splits(iris.y, 0)[:1], 0)
-    assert isinstance(search.estimator, RoundedBackprop)
-    assert len(search.grid["learning_rate"]) * len(search.grid["beta"]) == 9
-    search.grid = {"learning_rate": [0.03, 1e-6], "beta": [0.1, 1e6]}
-    search.estimator.budget = SHORT
-    search.budget = Budget(n_more=0)
-    search.fit(iris.X, iris.y)
-    method = METHODS["backprop-rounded"]
-    assert method.chosen(search) == {"learning_rate": 0.03, "beta": 0.1, "decided": 0.0}
-    assert method.bits(search) == search.best_estimator_.network_.n_bits
-    assert method.certify(search, iris.X, iris.y) == search.best_estimator_.certificate(iris.X, iris.y)
-
-
 def test_the_last_training_is_on_all_rows(iris: Split) -> None:
     pytest.importorskip("torch")
     search = METHODS["straight-through"].build(validation_splits(iris.y, 0)[:1], 0)
@@ -243,23 +207,6 @@ def test_the_second_layer_of_a_trained_network_is_chosen_anew(iris: Split) -> No
     assert {tuple(row) for row in np.hstack([model.network_.U, model.network_.V])} <= rows
     assert method.bits(model) == model.network_.n_bits
     assert model.score(iris.X_test, iris.y_test) > 0.8
-
-
-def test_a_network_in_float_is_matched_once(iris: Split) -> None:
-    pytest.importorskip("torch")
-    method = METHODS["backprop-matched"]
-    model = method.build(validation_splits(iris.y, 0)[:1], 3)
-    model.search.grid = {"learning_rate": [0.1, 1e-6], "beta": [1.0, 1e6]}
-    model.search.estimator.budget = SHORT
-    model.search.budget = Budget(n_more=0)
-    model.fit(iris.X, iris.y)
-    assert method.chosen(model) == {"learning_rate": 0.1, "beta": 1.0, "decided": 0.0}
-    assert model.network_.n_neurons == 250
-    assert method.bits(model) == model.network_.n_bits
-    source = FloatBackprop(learning_rate=0.1, beta=1.0, random_state=3, budget=SHORT).fit_whole(iris.X, iris.y)
-    outputs, matched = source.model_.decision_function(iris.X), model.network_.predict(iris.X)
-    assert np.linalg.norm(matched - outputs) < 0.2 * np.linalg.norm(outputs)
-    assert np.mean(model.predict(iris.X_test) == source.predict(iris.X_test)) > 0.9
 
 
 @pytest.mark.parametrize("name", ["qsdp-250", "logistic"])

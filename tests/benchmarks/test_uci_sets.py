@@ -25,35 +25,6 @@ def test_names_and_encodings_are_checked_before_any_file(monkeypatch, tmp_path):
         load_uci(None)
 
 
-@pytest.mark.parametrize("name", uci_sets.SPECS)
-def test_specs_are_consistent(name):
-    spec = uci_sets.SPECS[name]
-    assert len(set(spec.columns)) == len(spec.columns)
-    assert {spec.target, *spec.dropped, *spec.categorical} <= set(spec.columns)
-    assert spec.target not in spec.categorical
-    assert len({file.sha256 for file in spec.files}) == len(spec.files)
-    folder = "wine-quality" if name.startswith("wine") else name
-    assert all(file.local.startswith(f"uci/{folder}/") and len(file.sha256) == 64 for file in spec.files)
-    assert all(url.startswith("https://") for file in spec.files for url in file.urls)
-    assert set(spec.labels.values()) <= set(spec.classes)
-    assert len(set(spec.classes)) == len(spec.classes) >= 2
-    assert spec.n_train is None or 0 < spec.n_train < spec.n_samples
-
-
-def test_docstring_lists_every_set_with_its_sizes():
-    for name, spec in uci_sets.SPECS.items():
-        (line,) = [line for line in load_uci.__doc__.splitlines() if line.strip().startswith(f'"{name}" ')]
-        assert line.split()[1:3] == [str(spec.n_samples), str(len(spec.features))]
-
-
-def test_pima_without_its_file_says_where_to_get_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("QSDP_DATA", str(tmp_path))
-    with pytest.raises(
-        DatasetError, match=r"pima-indians-diabetes\.data not found .*put https://raw\.github.*\.csv there"
-    ):
-        load_uci("pima")
-
-
 # --- the parser, on a made-up set --------------------------------------------------------------
 
 TINY = uci_sets.UCISpec(
@@ -165,12 +136,6 @@ def test_first_lines_are_left_out_of_the_files_that_have_them(tiny):
 def test_errors_name_file_and_line_beside_first_lines_and_in_later_files(tiny, texts, message):
     with pytest.raises(DatasetError, match=message):
         tiny(*texts, first_lines=("|a note",))
-
-
-def test_a_note_and_the_licence_are_told(tiny):
-    description = tiny(TEXT, note="Zeros are zeros.", licence="none stated").description
-    assert "Zeros are zeros." in description
-    assert "Licence: none stated." in description
 
 
 @given(st.lists(st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1), min_size=1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +67,6 @@ def test_small_sets_come_first_and_methods_of_a_split_together() -> None:
     assert [case["method"] for case in cases] == order * 6
 
 
-def test_large_sets_have_fewer_splits_unless_a_number_is_given() -> None:
-    sets = ["adult", "iris", "letter"]
-    cases = uci_experiment(sets, ["logistic"]).cases(False)
-    assert [case["set"] for case in cases] == ["iris"] * 10 + ["letter", "adult", "letter", "letter"]
-    assert Counter(case["set"] for case in cases) == {name: N_SEEDS[name] for name in sets}
-    assert Counter(case["set"] for case in uci_experiment(sets, ["logistic"], 5).cases(False)) == dict.fromkeys(sets, 5)
-
-
-def test_quick_is_few_cases_of_methods_that_need_nothing() -> None:
-    cases = EXPERIMENT.cases(True)
-    assert len(cases) == 15
-    assert {case["seed"] for case in cases} == {0}
-    assert all(METHODS[case["method"]].needs is None for case in cases)
-    assert {case["set"] for case in uci_experiment(["glass"]).cases(True)} == {"glass"}
-    assert len(uci_experiment(n_seeds=3).cases(True)) == 45
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -97,14 +79,6 @@ def test_quick_is_few_cases_of_methods_that_need_nothing() -> None:
 def test_unknown_parts_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         uci_experiment(**arguments)
-
-
-def test_the_experiment_of_the_benchmarks_is_this_one_with_claims_and_versions() -> None:
-    differing = {name for name in vars(EXPERIMENT) if vars(EXPERIMENT)[name] != vars(STUDY)[name]}
-    assert differing == {"methods", "methods_of"}
-    assert "refinement" in STUDY.versions_of({"method": "qsdp-polish"})
-    assert STUDY.versions_of({"method": "boosting"}) == {}, "a rival stays current"
-    assert STUDY.methods["relaxation"] >= 1
 
 
 def test_a_run_of_two_methods_is_measured_and_reported(tmp_path: Path) -> None:
@@ -177,58 +151,8 @@ def test_sums_that_round_differently_are_ties() -> None:
     assert "1" in column(some, 2).values()
 
 
-def test_summary_says_what_was_measured() -> None:
-    some = records(*BEST)
-    summary, methods, accuracy, gap = EXPERIMENT.tables(some)
-    assert list(summary.headings) == [
-        "method", "mean rank", "p against qsdp-250", "test (%)", "bits", "gap (%)", "fit (s)", "predict (us/row)",
-    ]  # fmt: skip
-    assert [[row[0], row[1], *row[3:]] for row in summary.rows] == [
-        ["qsdp-250", "1.00", "89.9", "1,000", "25.0", "2", "5"],
-        ["backprop-rounded", "2.00", "87.9", "1,000", "25.0", "2", "5"],
-        ["logistic", "3.00", "85.9", "1,000", "-", "2", "5"],
-    ]
-    assert [list(row) for row in methods.rows] == [
-        [name, METHODS[name].what] for name in ("qsdp-250", "backprop-rounded", "logistic")
-    ]
-    assert list(accuracy.headings) == ["set", "qsdp-250", "backprop-rounded", "logistic"]
-    assert list(accuracy.rows[0]) == ["iris", "89.9 ± 0.1", "87.9 ± 0.1", "85.9 ± 0.1"]
-    assert list(gap.headings) == ["set", "qsdp-250", "backprop-rounded"]
-    assert list(gap.rows[0]) == ["iris", "25.0", "25.0"]
-
-
-def test_bits_and_times_are_geometric_means_of_sets() -> None:
-    some = [
-        record(name, method, bits=bits, fit_cpu_seconds=seconds)
-        for name, bits, seconds in (("iris", 100, 0.01), ("wine", 10_000, 100.0))
-        for method in ("logistic", "boosting")
-    ]
-    summary = EXPERIMENT.tables(some)[0]
-    assert all(list(row[4:7]) == ["1,000", "-", "1"] for row in summary.rows)
-
-
-def test_partial_records_make_tables_too() -> None:
-    assert EXPERIMENT.tables([])[0].rows == []
-    summary, _, accuracy, *_ = EXPERIMENT.tables([record("iris", "qsdp-250"), record("wine", "logistic")])
-    assert [list(row)[:2] for row in summary.rows] == [["qsdp-250", "-"], ["logistic", "-"]]
-    assert "none yet" in summary.note
-    assert [list(row) for row in accuracy.rows] == [["iris", "80.0", "-"], ["wine", "-", "80.0"]]
-
-
 def verdicts(some: list[Record]) -> dict[str, str]:
     return {claim.source.rsplit(", ", 1)[1]: claim.verdict for claim in STUDY.claims(some)}
-
-
-def test_claims_are_computed_from_records() -> None:
-    assert set(verdicts([]).values()) == {"not measured"}
-    trained = ("backprop-rounded", "relu-rounded", "backprop-matched", "straight-through")
-    better = records("qsdp-250", *trained, "qsdp-polish", "logistic-rounded", "tree")
-    assert set(verdicts(better).values()) == {"supported"}
-    assert verdicts(records("backprop-rounded", "qsdp-250"))["3 and 5"] == "contradicted"
-    few = records("qsdp-250", "backprop-rounded", sets=SETS[:3])
-    assert verdicts(few)["3 and 5"] == "not measured"
-    assert STUDY.claims(few)[1].why == "3 of 10 repetitions"
-    assert verdicts(few)["Figure 6"] == "not measured"
 
 
 def test_a_bound_above_an_objective_is_told() -> None:

@@ -17,7 +17,6 @@ from benchmarks.machinery.verdicts import (
     exact,
     judged,
     not_measured,
-    paired_claim,
     share,
     within,
 )
@@ -126,27 +125,6 @@ def test_holms_correction_is_over_the_claims_of_one_paper() -> None:
     assert verdicts == ["inconclusive", "supported", "inconclusive", "supported", "supported", "not measured"]
     p = sorted(claim.evidence.p for claim in papers if claim.evidence is not None)
     assert f"p = {2.0 * p[1]:.2g} of 3" in found[0].figures
-
-
-def test_claims_of_papers_targets_and_theory_are_told_apart() -> None:
-    kinds = {
-        "Bartan, Pilanci, Figure 1": ("paper", "Bartan, Pilanci"),
-        "Beyond Bartan, Pilanci, Figure 1": ("target", "targets of the package"),
-        "Theory: Bartan, Pilanci, Theorem 1": ("theory", "checks of theory"),
-        "Target of the package": ("target", "targets of the package"),
-    }
-    for source, expected in kinds.items():
-        claim = not_measured(source, "statement")
-        assert (claim.kind, claim.family) == expected
-
-
-def test_measurements_are_shown_in_percent_or_as_wanted() -> None:
-    ours, theirs = numbered(NOISE + 0.75), numbered(NOISE + 0.5)
-    claim = paired_claim("s", "c", ours, theirs, names=("a", "b"))
-    assert claim.figures.startswith("a 75.0 ± 2.1 %, b 50.0 ± 2.1 %; +25 (+25 to +25) points")
-    claim = paired_claim("s", "c", ours, theirs, names=("a", "b"), show=lambda v: f"{v.max():.2f} s", log=True)
-    assert claim.figures.startswith("a 0.78 s, b 0.53 s; ratio 1.5")
-    assert paired_claim("s", "c", {}, theirs, names=("a", "b")).verdict == "not measured"
 
 
 def test_claims_are_checked() -> None:
