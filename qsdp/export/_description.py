@@ -109,8 +109,8 @@ class ModelDescription:
             return {}
         table = self.encoding.columns
         names: dict[str, Any] = {
-            "columns": [one.name for one in table],
-            "categories": {one.name: list(one.categories) for one in table if one.categories is not None},
+            "columns": [column.name for column in table],
+            "categories": {column.name: list(column.categories) for column in table if column.categories is not None},
             "classes": list(self.classes),
             "decision": self.decision,
         }
@@ -132,25 +132,25 @@ class ModelDescription:
             return list(check_matrix("X", X, n_columns=self.n_columns).T)
         table = self.encoding.columns
         if is_frame(X):
-            names, own = [one.name for one in table], list(X.columns)
+            names, labels = [column.name for column in table], list(X.columns)
             # Match columns by name if the frame has all names, else by position.
-            places = [own.index(name) for name in names] if set(names) <= set(own) else range(len(own))
-            raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in places]
+            positions = [labels.index(name) for name in names] if set(names) <= set(labels) else range(len(labels))
+            raw = [X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] for j in positions]
         else:
             raw = list(np.asarray(X).T)
         if len(raw) != self.n_columns:
             raise InvalidInputError(f"X must have {self.n_columns} columns; got {len(raw)}")
         if infinite:
             raw = [
-                entries if one.categories is not None else _finite(np.asarray(entries))
-                for one, entries in zip(table, raw, strict=True)
+                entries if column.categories is not None else _finite(np.asarray(entries))
+                for column, entries in zip(table, raw, strict=True)
             ]
         used = set(self.encoding.used)
         return [
-            read_column(entries, one.name, one.kind, one.categories or (), declared=True)[0]
-            if position in used or one.categories is not None
+            read_column(entries, column.name, column.kind, column.categories or (), declared=True)[0]
+            if position in used or column.categories is not None
             else np.zeros(len(entries))
-            for position, (one, entries) in enumerate(zip(table, raw, strict=True))
+            for position, (column, entries) in enumerate(zip(table, raw, strict=True))
         ]
 
     def inputs(self, columns: Sequence[npt.NDArray[Any]]) -> FloatArray:
@@ -198,7 +198,7 @@ def _finite(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
         largest = np.finfo(np.float64).max
         infinite = {math.inf: largest, -math.inf: -largest}
         cut = np.empty_like(entries)
-        cut[:] = [infinite.get(one, one) if isinstance(one, float) else one for one in entries.tolist()]
+        cut[:] = [infinite.get(entry, entry) if isinstance(entry, float) else entry for entry in entries.tolist()]
         return cut
     return entries
 
@@ -333,8 +333,8 @@ def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:
         if steps:
             raise ExportError("images and series cannot be exported with transformers before the estimator")
         return ModelDescription(model.network_, blocks=blocks, **_targets(model))
-    network, own = model.network_, [] if model.encoder_ is None else [model.encoder_]
-    encoding = through_steps(identity([str(name) for name in names]), [*steps, *own])
+    network, encoders = model.network_, [] if model.encoder_ is None else [model.encoder_]
+    encoding = through_steps(identity([str(name) for name in names]), [*steps, *encoders])
     extra = network.n_inputs - encoding.width
     if extra not in {0, 1}:
         raise ExportError(f"the network has {network.n_inputs} inputs, but the encoding produces {encoding.width}")
@@ -395,7 +395,7 @@ def _plain_label(label: Any) -> Any:
 def _moments(model: Any, encoding: Encoding) -> InputMoments | None:
     """Return the moments of an estimator's inputs; None if a preceding encoder splits a column into several inputs."""
     moments: InputMoments | None = vars(model).get("_input_moments")
-    groups = [one.position for one in encoding.expressions]
+    groups = [expression.position for expression in encoding.expressions]
     return moments if moments is not None and moments.fits(groups) else None
 
 

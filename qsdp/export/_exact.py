@@ -103,10 +103,10 @@ def _has_neurons(network: Any) -> bool:
 def check_layout(network: Any, layout: str) -> list[str]:
     """Return the layouts that a network can have among those that `layout`, "auto" or one, requests, neurons first."""
     check_choice("layout", layout, ["auto", *_LAYOUTS])
-    found = [one for one in _LAYOUTS[not _has_neurons(network) :] if layout in {"auto", one}]
-    if not found:
+    allowed = [name for name in _LAYOUTS[not _has_neurons(network) :] if layout in {"auto", name}]
+    if not allowed:
         raise ExportError("layout must be 'form' for an integer form or an activation without a square; got 'neurons'")
-    return found
+    return allowed
 
 
 def exact_network(description: ModelDescription, order: npt.NDArray[Any] | None = None) -> ExactNetwork:

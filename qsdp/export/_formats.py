@@ -60,7 +60,7 @@ class ExportFormat:
         """Return the names of the files that `export` creates with these options."""
         return [
             *(f"{name}{suffix}" for suffix in self.suffixes),
-            *(self.extra[one] for one in options if one in self.extra),
+            *(self.extra[option] for option in options if option in self.extra),
         ]
 
 
@@ -78,8 +78,8 @@ def _as_graph(convert: Callable[[Any], Any]) -> Callable[[Any, str], ExportedFil
         contents: bytes = graph.SerializeToString()
         properties = {entry.key: entry.value for entry in graph.metadata_props}
         facts = [
-            ("inputs", first_few([one.name for one in graph.graph.input])),
-            ("outputs", ", ".join(one.name for one in graph.graph.output)),
+            ("inputs", first_few([tensor.name for tensor in graph.graph.input])),
+            ("outputs", ", ".join(tensor.name for tensor in graph.graph.output)),
             *((key.replace("_", " "), text) for key, text in properties.items() if key in _NUMBERS),
             ("size", f"{len(contents)} bytes"),
         ]

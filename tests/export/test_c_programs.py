@@ -209,7 +209,7 @@ def test_macros_round_as_python_does(tables, encoding, column_width, tmp_path):
     model = tables[f"sign_{encoding}"]
     code = to_c(model, name="net", column_width=column_width, scales={"x3": 1023 / 3.3})
     scale = [float(one) for one in code.model.inputs.scales]
-    values = [special_numbers(one, code.model.inputs.most) for one in scale]
+    values = [special_numbers(one, code.model.inputs.max_entry) for one in scale]
     X = np.column_stack(values)
     rows = ",\n".join(f"{{{', '.join(map(c_number, row))}}}" for row in X.tolist())
     program = ROUNDING.substitute(rows=rows, n=len(X), column=f"int{column_width}_t")
@@ -219,7 +219,7 @@ def test_macros_round_as_python_does(tables, encoding, column_width, tmp_path):
     np.testing.assert_array_equal(printed[:, 4:5], code.compile().outputs(X))
     np.testing.assert_array_equal(model.classes_[printed[:, 5]], code.compile().predict(X))
     # Only nan is missing, and what is beyond the limits counts as the limit.
-    least, most = -code.model.inputs.most, code.model.inputs.most
+    least, most = -code.model.inputs.max_entry, code.model.inputs.max_entry
     np.testing.assert_array_equal(columns == least - 1, np.isnan(X))
     assert columns[~np.isnan(X)].min() == least
     assert columns.max() == most
@@ -253,7 +253,7 @@ int main(void)
 }}
 """
     assert "int64_t output[1]" in code.header
-    far, low = code.model.outputs(np.array([[-code.model.inputs.most], [code.model.inputs.numbers.low[0]]]))[:, 0]
+    far, low = code.model.outputs(np.array([[-code.model.inputs.max_entry], [code.model.inputs.numbers.low[0]]]))[:, 0]
     assert int(run_program(tmp_path, program, code)) == far == low == code.compile().outputs([[-1e6]])[0, 0]
     assert low != code.compile().outputs([[np.nan]])[0, 0]
 
@@ -332,7 +332,7 @@ def entries_of(code, columns):
     for j, (column, scale) in enumerate(zip(encoding.columns, inputs.scales, strict=True)):
         symbols = [one for one in column.categories or () if one is not None]
         for i, value in enumerate(columns[:, j].tolist()):
-            if value == -inputs.most - 1:
+            if value == -inputs.max_entry - 1:
                 entries[i, j] = None
             elif column.categories is not None:
                 entries[i, j] = symbols[value] if value >= 0 else "another"

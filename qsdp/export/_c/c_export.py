@@ -237,7 +237,7 @@ def to_c(
     if is_on_blocks(description.network):
         of_series = {"scales": scales, "column_width": column_width}
         _check_blocks(description, {"input_range": input_range}, of_series, packed)
-    found = integer_model(
+    quantized = integer_model(
         description,
         input_range=input_range,
         scales=scales,
@@ -245,9 +245,9 @@ def to_c(
         width=width,
         layout=layout,
     )
-    _warn_of_error(found)
-    header, source = (write(found, name, packed=packed) for write in (c_header, c_source))
-    return CSource(name, header, source, found, packed)
+    _warn_of_error(quantized)
+    header, source = (write(quantized, name, packed=packed) for write in (c_header, c_source))
+    return CSource(name, header, source, quantized, packed)
 
 
 def _warn_of_error(model: IntegerModel) -> None:
@@ -263,7 +263,7 @@ def _warn_of_error(model: IntegerModel) -> None:
     remedies = []
     if model.layout.sum_width < 64:
         remedies.append("a larger width")
-    if model.inputs is not None and model.series is None and model.inputs.most < 2**16:
+    if model.inputs is not None and model.series is None and model.inputs.max_entry < 2**16:
         remedies.append("column_width=32")
     if model.series is not None:
         remedies.append("series with as many windows in every segment")
@@ -281,8 +281,8 @@ def _check_blocks(
     """Refuse arguments that are not for a network on images or series."""
     encoder = check_encoder(description, series=True)
     series = hasattr(encoder, "lags")
-    if given := [name for name, value in (never if series else never | of_series).items() if value is not None]:
+    if passed := [name for name, value in (never if series else never | of_series).items() if value is not None]:
         what = "series, whose samples have scales" if series else "images, which takes bytes"
-        raise InvalidInputError(f"{given[0]} is not for a network on {what}")
+        raise InvalidInputError(f"{passed[0]} is not for a network on {what}")
     if not packed:
         raise InvalidInputError("packed must be True for a network on images or series")

@@ -19,11 +19,11 @@ _TABLE = 2048
 
 def entry_points(model: IntegerModel, name: str) -> list[str]:
     """Write the declarations of the public C functions of a whole sample, without semicolons."""
-    types, given = template_types(model, name), f"const {column_type(model)} column[{model.n_columns}]"
-    found = [f"void {name}_outputs({given}, {types['total']} output[{types['C']}])"]
+    types, parameters = template_types(model, name), f"const {column_type(model)} column[{model.n_columns}]"
+    prototypes = [f"void {name}_outputs({parameters}, {types['total']} output[{types['C']}])"]
     if model.description.decision != "none":
-        found.append(f"{types['class_type']} {name}_class({given})")
-    return found
+        prototypes.append(f"{types['class_type']} {name}_class({parameters})")
+    return prototypes
 
 
 def stream_point(model: IntegerModel, name: str) -> str:
@@ -142,22 +142,25 @@ def _tabulated(model: IntegerModel) -> int:
 
 def _of_inputs(inputs: Inputs) -> dict[str, object]:
     """Return the template fields of the encoding: columns of numbers and thresholds, and how many each has."""
-    numbers, thresholds = inputs.numbers, [one for one in inputs.bits if one.kind == "above"]
+    numbers, thresholds = inputs.numbers, [bits for bits in inputs.bits if bits.kind == "above"]
     positions = {"number": numbers.column}
     if thresholds:
         positions["threshold"] = thresholds[0].column
     used = np.unique(np.concatenate(list(positions.values())))
-    counts = {what: np.searchsorted(own, used, "right") - np.searchsorted(own, used) for what, own in positions.items()}
-    steps = {what: own for what, own in counts.items() if own.any()}
+    counts = {
+        what: np.searchsorted(columns, used, "right") - np.searchsorted(columns, used)
+        for what, columns in positions.items()
+    }
+    steps = {what: count for what, count in counts.items() if count.any()}
     # Clip after scaling if no product overflows.
-    cut_scaled = bool(np.all((inputs.most - numbers.low) * numbers.slope + numbers.half < 2**32))
-    half = cut_scaled and inputs.most < 2**15 and int(numbers.shift.min(initial=31)) >= 16
+    cut_scaled = bool(np.all((inputs.max_entry - numbers.low) * numbers.slope + numbers.half < 2**32))
+    half = cut_scaled and inputs.max_entry < 2**15 and int(numbers.shift.min(initial=31)) >= 16
     return {
         "used": used.tolist(),
         "steps": steps,
-        "repeated": [what for what, own in steps.items() if not np.all(own == 1)],
+        "repeated": [what for what, count in steps.items() if not np.all(count == 1)],
         "thresholds": thresholds,
-        "codes": [one for one in inputs.bits if one.kind != "above"],
+        "codes": [bits for bits in inputs.bits if bits.kind != "above"],
         "cut_scaled": cut_scaled,
         "part": "uint16_t" if half else "uint32_t",
     }

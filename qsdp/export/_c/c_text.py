@@ -48,9 +48,9 @@ def signed(width: int) -> str:
     return f"int{width}_t"
 
 
-def counter_type(most: int) -> str:
-    """Return the C type of a counter from 0 to `most`, one of the fast types."""
-    return next(f"uint_fast{width}_t" for width in (8, 16, 32, 64) if most < 2**width)
+def counter_type(largest: int) -> str:
+    """Return the C type of a counter from 0 to `largest`, one of the fast types."""
+    return next(f"uint_fast{width}_t" for width in (8, 16, 32, 64) if largest < 2**width)
 
 
 def table_type(values: Sequence[int]) -> str:
@@ -66,13 +66,13 @@ def table_type(values: Sequence[int]) -> str:
 
 def identifiers(names: Iterable[str]) -> list[str]:
     """Convert names to distinct parts of C identifiers."""
-    found: list[str] = []
+    parts: list[str] = []
     for position, name in enumerate(names):
         plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "column"
-        while plain in found:
+        while plain in parts:
             plain += f"_{position}"
-        found.append(plain)
-    return found
+        parts.append(plain)
+    return parts
 
 
 def printable(text: object) -> str:
@@ -85,9 +85,9 @@ def string(text: str) -> str:
     """Write text as a string literal of C and Verilog, in UTF-8."""
     parts = []
     for byte in text.encode("utf-8", "backslashreplace"):
-        one = chr(byte)
+        char = chr(byte)
         # A question mark may start a trigraph. Octal escapes end after three digits, in Verilog as well.
-        parts.append(f"\\{one}" if one in '"\\' else one if " " <= one <= "~" and one != "?" else f"\\{byte:03o}")
+        parts.append(f"\\{char}" if char in '"\\' else char if " " <= char <= "~" and char != "?" else f"\\{byte:03o}")
     # Some preprocessors of Verilog take /* as the start of a comment even inside string literals.
     return f'"{"".join(parts)}"'.replace("/*", r"/\052")
 
@@ -132,7 +132,7 @@ class Tables:
                 line = ""
             line += f"{number}, "
         lines.append(line.rstrip(", "))
-        body = "\n".join(f"    {one}" for one in lines)
+        body = "\n".join(f"    {row}" for row in lines)
         text = f"QSDP_TABLE {table_type(numbers)} {name}[{len(numbers)}] = {{\n{body}\n}};\n"
         assert self.declared.setdefault(name, text) == text, f"two tables are called {name}"
 

@@ -96,10 +96,10 @@ class CompiledModel:
 def find_compiler(compiler: str | None = None) -> str:
     """Find a C compiler; raise MissingPackageError if there is none."""
     names = _COMPILERS if compiler is None else (compiler,)
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
         raise MissingPackageError(f"no C compiler was found; install one of {', '.join(names)}")
-    return found
+    return path
 
 
 def compile_model(
@@ -109,8 +109,8 @@ def compile_model(
     path = find_compiler(compiler)
     rows = _ROWS.substitute(template_types(model, name), n_columns=model.n_columns)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        for own, contents in {**files, f"{name}_rows.c": rows.encode("ascii")}.items():
-            (Path(folder) / own).write_bytes(contents)
+        for file, contents in {**files, f"{name}_rows.c": rows.encode("ascii")}.items():
+            (Path(folder) / file).write_bytes(contents)
         library = Path(folder) / f"{name}.so"
         command = [path, *FLAGS, level, "-shared", "-fPIC", "-o", str(library), str(Path(folder) / f"{name}_rows.c")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

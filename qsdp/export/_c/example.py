@@ -50,7 +50,7 @@ def example_rows(model: IntegerModel) -> IntArray:
         holes, missing = np.zeros(d, dtype=np.bool_), 0
     else:
         low, high, holes = _spans(model, model.inputs, d // model.description.n_columns)
-        missing = -model.inputs.most - 1
+        missing = -model.inputs.max_entry - 1
     rows: IntArray = rng.integers(low, high, size=(_ROWS, d), endpoint=True)
     rows[1], rows[2] = low, high
     rows[3] = np.where(holes, missing, rows[3])
@@ -67,7 +67,7 @@ def _spans(model: IntegerModel, inputs: Inputs, n_samples: int) -> tuple[IntArra
         if column.categories is not None:
             # Code -1 stands for other categories; there is no third truth value.
             spans.append(
-                (0 if column.kind == BOOLEAN else -1, sum(one is not None for one in column.categories) - 1, True)
+                (0 if column.kind == BOOLEAN else -1, sum(symbol is not None for symbol in column.categories) - 1, True)
             )
         elif scale is None:
             spans.append((0, 0, False))
@@ -88,7 +88,7 @@ def _span(inputs: Inputs, position: int, scale: Fraction) -> tuple[int, int]:
     above = [bits.value[bits.column == position].tolist() for bits in inputs.bits if bits.kind == "above"]
     ends = [value for values in above for value in values] or [0]
     beyond = max((max(ends) - min(ends)) // 8, round(scale), 1)
-    return max(min(ends) - beyond, -inputs.most), min(max(ends) + beyond, inputs.most)
+    return max(min(ends) - beyond, -inputs.max_entry), min(max(ends) + beyond, inputs.max_entry)
 
 
 def _entries(model: IntegerModel, name: str, row: IntArray) -> list[str]:

@@ -29,10 +29,11 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
         decision=description.decision,
         described=described(description.network),
         storage=described_storage(model, packed),
-        names=[] if description.encoding is None else [string(one.name) for one in description.encoding.columns],
+        names=[] if description.encoding is None else [string(column.name) for column in description.encoding.columns],
         classes=[string(str(label)) for label in description.classes],
-        nullable=inputs is not None and (inputs.fills is not None or any(one.kind == "missing" for one in inputs.bits)),
-        thresholds=inputs is not None and any(one.kind == "above" for one in inputs.bits),
+        nullable=inputs is not None
+        and (inputs.fills is not None or any(bits.kind == "missing" for bits in inputs.bits)),
+        thresholds=inputs is not None and any(bits.kind == "above" for bits in inputs.bits),
         columns=_conversions(model, name),
         printable=printable,
         scaled=inputs is not None and any(inputs.scales),
@@ -83,8 +84,8 @@ def _conversions(model: IntegerModel, name: str) -> list[tuple[str, str]]:
     """Write what the entries of each column are, and the macro that converts a number, without its prefix, if any."""
     if model.inputs is None or model.description.encoding is None:
         return []
-    found, columns = [], model.description.encoding.columns
-    names = identifiers(one.name for one in columns)
+    conversions, columns = [], model.description.encoding.columns
+    names = identifiers(column.name for column in columns)
     for position, (column, identifier, scale) in enumerate(zip(columns, names, model.inputs.scales, strict=True)):
         macro = ""
         if column.categories is not None:
@@ -98,8 +99,8 @@ def _conversions(model: IntegerModel, name: str) -> list[tuple[str, str]]:
             divisor, factor = factor_of(scale)
             times = f"* {factor!r}" if divisor == 1.0 else f"/ {divisor!r}"
             macro = f"FIXED_{identifier}(entry) {name}_round((entry) {times})"
-        found.append((f"Column {position}, {column.name}: {meaning}.", macro))
-    return found
+        conversions.append((f"Column {position}, {column.name}: {meaning}.", macro))
+    return conversions
 
 
 def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
@@ -111,6 +112,10 @@ def _ends(model: IntegerModel, inputs: Inputs, position: int) -> str:
     if not mask.any():
         return ""
     # The model itself does not clip such a column.
-    values = (one for one in model.description.encoding.expressions if one.position == position and not one.is_bit)
-    unlimited = any(one.low is None for one in values)
+    values = (
+        expression
+        for expression in model.description.encoding.expressions
+        if expression.position == position and not expression.is_bit
+    )
+    unlimited = any(expression.low is None for expression in values)
     return f", clipped at {low[0]} and {high[0]}" + (", between which the bounds hold" if unlimited else "")

@@ -72,7 +72,7 @@ class Graph:
 
     def add(self, op: str, *inputs: str | npt.NDArray[Any], domain: str = "", **attributes: Any) -> str:
         """Add a node whose inputs are tensors, by name, or arrays; return the name of its output."""
-        names = tuple(one if isinstance(one, str) else self.keep(one) for one in inputs)
+        names = tuple(tensor if isinstance(tensor, str) else self.keep(tensor) for tensor in inputs)
         output = f"/{op}_{len(self.nodes)}"
         self.nodes.append(OnnxNode(op, names, output, domain, attributes))
         return output
@@ -95,12 +95,12 @@ class Graph:
         self.arrays[name] = array
         return name
 
-    def cast(self, tensor: str, given: npt.DTypeLike, wanted: npt.DTypeLike) -> str:
+    def cast(self, tensor: str, source: npt.DTypeLike, target: npt.DTypeLike) -> str:
         """Add a conversion between data types, unless they are equal or it exists already; return its output."""
-        if np.dtype(given) == np.dtype(wanted):
+        if np.dtype(source) == np.dtype(target):
             return tensor
-        number = tensor_type(wanted)
-        known = (one.output for one in self.nodes if one.inputs == (tensor,) and one.attributes.get("to") == number)
+        number = tensor_type(target)
+        known = (node.output for node in self.nodes if node.inputs == (tensor,) and node.attributes.get("to") == number)
         return next(known, "") or self.add("Cast", tensor, to=number)
 
     def join(self, tensors: Sequence[str]) -> str:
@@ -135,9 +135,9 @@ class Graph:
         ExportError
             An input has the name of an output.
         """
-        for one in self.outputs:
-            if one.name in {tensor.name for tensor in inputs}:
-                raise ExportError(f"column {one.name!r} has the name of an output")
+        for output in self.outputs:
+            if output.name in {tensor.name for tensor in inputs}:
+                raise ExportError(f"column {output.name!r} has the name of an output")
         onnx = require_onnx()
         helper = onnx.helper
         nodes = [
@@ -147,7 +147,7 @@ class Graph:
             for number, node in enumerate(self.nodes)
         ]
         ends = [
-            [helper.make_tensor_value_info(one.name, tensor_type(one.dtype), one.shape) for one in tensors]
+            [helper.make_tensor_value_info(tensor.name, tensor_type(tensor.dtype), tensor.shape) for tensor in tensors]
             for tensors in (inputs, self.outputs)
         ]
         arrays = [tensor_of(name, array) for name, array in self.arrays.items()]
@@ -156,7 +156,7 @@ class Graph:
         model = helper.make_model(
             graph,
             ir_version=IR_VERSION,
-            opset_imports=[helper.make_opsetid(*one) for one in versions.items()],
+            opset_imports=[helper.make_opsetid(*version) for version in versions.items()],
             producer_name="qsdp",
             producer_version=__version__,
             doc_string=description,
@@ -179,6 +179,6 @@ def tensor_of(name: str, array: npt.NDArray[Any]) -> Any:
     """Convert an array to an onnx.TensorProto."""
     onnx = require_onnx()
     if array.dtype.kind in "OUT":
-        texts = [str(one).encode() for one in array.ravel().tolist()]
+        texts = [str(entry).encode() for entry in array.ravel().tolist()]
         return onnx.helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, texts)
     return onnx.numpy_helper.from_array(array, name)

@@ -66,7 +66,7 @@ def _patches(graph: Graph, pixels: str, samples: ImageVectors) -> str:
     if grid.constant:
         biases[-1] = samples.constant
     # Rows and columns beyond a multiple of the squares are cut off by negative padding.
-    after = [down * padding - one % down for one in (height, width)]
+    after = [down * padding - length % down for length in (height, width)]
     pads = [0, 0, down * padding, down * padding, 0, 0, *after]
     if any(pads):
         images = graph.add("Pad", images, np.array(pads))

@@ -35,7 +35,7 @@ class Types:
 def input_type(input_range: tuple[int, int]) -> np.dtype[Any]:
     """Return the narrowest data type for a range within 32 bits."""
     low, high = input_range
-    return next(np.dtype(one) for one in _INPUT_TYPES if np.iinfo(one).min <= low and high <= np.iinfo(one).max)
+    return next(np.dtype(dtype) for dtype in _INPUT_TYPES if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max)
 
 
 def add_integers(graph: Graph, x: str, model: IntegerModel) -> tuple[str, npt.DTypeLike]:
@@ -116,23 +116,23 @@ def _add_neurons(
     squares = all(np.array_equal(first, second) for first, second in (sides, shifts))
     projections = []
     for weights, shift in list(zip(sides, shifts, strict=True))[: 1 if squares else 2]:
-        own = _add_product(graph, x, weights.T, types.inputs, types.projections)
+        projection = _add_product(graph, x, weights.T, types.inputs, types.projections)
         if gain != 1:
-            own = graph.add("Mul", own, np.array(gain, types.projections))
+            projection = graph.add("Mul", projection, np.array(gain, types.projections))
         if np.any(shift):
-            own = graph.add("Add", own, shift.astype(types.projections))
-        projections.append(graph.cast(own, types.projections, types.sums))
+            projection = graph.add("Add", projection, shift.astype(types.projections))
+        projections.append(graph.cast(projection, types.projections, types.sums))
     products = graph.add("Mul", projections[0], projections[-1])
     sums = _add_product(graph, products, alpha, types.sums, types.sums)
     return graph.add("Add", sums, rest.astype(types.sums)) if np.any(rest) else sums
 
 
-def _add_product(graph: Graph, x: str, weights: npt.NDArray[Any], given: npt.DTypeLike, wanted: npt.DTypeLike) -> str:
+def _add_product(graph: Graph, x: str, weights: npt.NDArray[Any], source: npt.DTypeLike, target: npt.DTypeLike) -> str:
     """Add a node for the product of x with weights; integer weights are stored in the narrowest type."""
     if weights.dtype.kind == "f":
         return graph.add("MatMul", x, weights)
     largest = int(np.abs(weights.astype(np.int64)).max(initial=0))
     narrow = weights.astype(np.min_scalar_type(-largest - 1))
-    if np.dtype(given).itemsize == 1 and largest <= _LARGEST_BYTE:
-        return graph.cast(graph.add("MatMulInteger", x, narrow), np.int32, wanted)
-    return graph.add("MatMul", graph.cast(x, given, wanted), graph.cast(graph.keep(narrow), narrow.dtype, wanted))
+    if np.dtype(source).itemsize == 1 and largest <= _LARGEST_BYTE:
+        return graph.cast(graph.add("MatMulInteger", x, narrow), np.int32, target)
+    return graph.add("MatMul", graph.cast(x, source, target), graph.cast(graph.keep(narrow), narrow.dtype, target))

@@ -117,14 +117,14 @@ def onnx_inputs(
         integers = integer_model(description, input_range=input_range)
         return {_X: integers.columns(X).astype(input_type(integers.input_range))}
     tensors, positions = _inputs(description)
-    given = description.columns(X)
-    columns = [given[position] for position in positions]
+    table = description.columns(X)
+    columns = [table[position] for position in positions]
     if not any(tensor.dtype is object for tensor in tensors):
         used = description.encoding.used
         # X also has a column for text that is not used; its values do not matter, so NaN fills it.
         numbers = [
-            one.astype(np.float64) if position in used or one.dtype != object else np.full(len(one), np.nan)
-            for position, one in zip(positions, columns, strict=True)
+            column.astype(np.float64) if position in used or column.dtype != object else np.full(len(column), np.nan)
+            for position, column in zip(positions, columns, strict=True)
         ]
         return {_X: np.column_stack(numbers)}
     return {

@@ -52,7 +52,7 @@ def holds_text(column: InputColumn) -> bool:
 
 def add_inputs(graph: Graph, encoding: Encoding, columns: TableColumns) -> tuple[str, npt.NDArray[np.intp]]:
     """Add nodes for the encoded inputs, grouped by kind; return their name, and the index of each input."""
-    places = {position: place for place, position in enumerate(columns.positions)}
+    indices = {position: index for index, position in enumerate(columns.positions)}
     fills = [encoding.columns[position].fill for position in columns.positions]
     filled = columns.numbers
     if any(fill is not None for fill in fills):
@@ -60,25 +60,31 @@ def add_inputs(graph: Graph, encoding: Encoding, columns: TableColumns) -> tuple
             "Where", graph.add("IsNaN", filled), np.array(fills, dtype=np.float64).reshape(1, -1), columns.numbers
         )
     groups: dict[int | str, list[int]] = defaultdict(list)
-    for at, one in enumerate(encoding.expressions):
-        groups[one.position if one.position in columns.texts else one.kind].append(at)
+    for at, expression in enumerate(encoding.expressions):
+        groups[expression.position if expression.position in columns.texts else expression.kind].append(at)
     parts = []
     for key, members in groups.items():
         expressions = [encoding.expressions[at] for at in members]
         if isinstance(key, int):
             parts.append(_texts(graph, columns.texts[key], expressions))
             continue
-        source, taken = columns.numbers if key == "missing" else filled, [places[one.position] for one in expressions]
-        if taken != list(range(len(places))):
+        source, taken = (
+            columns.numbers if key == "missing" else filled,
+            [indices[expression.position] for expression in expressions],
+        )
+        if taken != list(range(len(indices))):
             source = graph.add("Gather", source, np.array(taken), axis=1)
         parts.append(_numbers(graph, source, expressions) if key == "value" else _bits(graph, key, source, expressions))
     return graph.join(parts), np.concatenate(list(groups.values())).astype(np.intp)
 
 
 def _numbers(graph: Graph, source: str, expressions: Sequence[Expression]) -> str:
-    low = np.array([-np.inf if one.low is None else one.low for one in expressions])
-    high = np.array([np.inf if one.high is None else one.high for one in expressions])
-    center, scale = np.array([one.center for one in expressions]), np.array([one.scale for one in expressions])
+    low = np.array([-np.inf if expression.low is None else expression.low for expression in expressions])
+    high = np.array([np.inf if expression.high is None else expression.high for expression in expressions])
+    center, scale = (
+        np.array([expression.center for expression in expressions]),
+        np.array([expression.scale for expression in expressions]),
+    )
     if np.any(np.isfinite(low)):
         source = graph.add("Min", graph.add("Max", source, low), high)
     if np.any(center):
@@ -89,19 +95,19 @@ def _numbers(graph: Graph, source: str, expressions: Sequence[Expression]) -> st
 def _bits(graph: Graph, kind: str, source: str, expressions: Sequence[Expression]) -> str:
     if kind == "missing":
         return _values(graph, graph.add("IsNaN", source), expressions)
-    compared = np.array([float(one.value) for one in expressions if one.value is not None])
+    compared = np.array([float(expression.value) for expression in expressions if expression.value is not None])
     return _values(graph, graph.add("Greater" if kind == "above" else "Equal", source, compared), expressions)
 
 
 def _texts(graph: Graph, source: str, expressions: Sequence[Expression]) -> str:
-    texts = ["" if one.kind == "missing" else str(one.value) for one in expressions]
+    texts = ["" if expression.kind == "missing" else str(expression.value) for expression in expressions]
     codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
-    found = graph.encode_text(source, list(codes))
-    return _values(graph, graph.add("Equal", found, np.array([codes[text] for text in texts])), expressions)
+    encoded = graph.encode_text(source, list(codes))
+    return _values(graph, graph.add("Equal", encoded, np.array([codes[text] for text in texts])), expressions)
 
 
 def _values(graph: Graph, bits: str, expressions: Sequence[Expression]) -> str:
-    values = np.array([one.bit_values for one in expressions])
+    values = np.array([expression.bit_values for expression in expressions])
     return graph.add("Where", bits, values[:, 1], values[:, 0])
 
 
@@ -113,7 +119,9 @@ def _labels_of(description: ModelDescription) -> npt.NDArray[Any]:
     ExportError
         The classes are of several kinds.
     """
-    kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else float for one in description.classes}
+    kinds = {
+        str if isinstance(label, str) else bool if isinstance(label, bool) else float for label in description.classes
+    }
     if len(kinds) > 1:
         raise ExportError(f"classes must be all text, all numbers or all booleans; got {description.classes!r:.60}")
     labels = np.array(description.classes)

@@ -50,61 +50,62 @@ def limits_of(description: ModelDescription) -> Limits:
     """
     assert description.encoding is not None
     limits: Limits = []
-    for place, one in enumerate(description.encoding.expressions):
-        if one.is_bit:
+    for index, expression in enumerate(description.encoding.expressions):
+        if expression.is_bit:
             limits.append(None)
-        elif one.low is not None and one.high is not None:
-            limits.append((Fraction(one.low), Fraction(one.high)))
+        elif expression.low is not None and expression.high is not None:
+            limits.append((Fraction(expression.low), Fraction(expression.high)))
         elif description.ranges is None:
-            raise ExportError(f"column {one.column!r} needs limits: its range in training is not known")
+            raise ExportError(f"column {expression.column!r} needs limits: its range in training is not known")
         else:
-            low, high = (Fraction(float(ends[place])) for ends in description.ranges)
-            center, scale, more = Fraction(one.center), Fraction(one.scale), high - low
+            low, high = (Fraction(float(ends[index])) for ends in description.ranges)
+            center, scale, more = Fraction(expression.center), Fraction(expression.scale), high - low
             limits.append((center + scale * (low - more), center + scale * (high + more)))
     return limits
 
 
 def column_scales(
-    description: ModelDescription, limits: Limits, given: Mapping[str, float] | None, most: int = LARGEST
+    description: ModelDescription, limits: Limits, user_scales: Mapping[str, float] | None, max_entry: int = LARGEST
 ) -> Scales:
     """Choose the scale of every column: the fixed-point number is the nearest integer to scale times the entry.
 
-    `given` are the user's scales by name. The default is the finest power of ten that leaves 16 bits between the limits
-    of a number. It is finer if thresholds need it, with one decimal more than they have, if no number exceeds `most`.
+    `user_scales` are scales by column name. The default is the finest power of ten that leaves 16 bits between the
+    limits of a number. It is finer if thresholds need it, with one decimal more than they have, as long as no number
+    exceeds `max_entry`.
     """
     encoding = description.encoding
     assert encoding is not None
-    by_user = checked_scales(given, [column.name for column in encoding.columns])
+    by_user = checked_scales(user_scales, [column.name for column in encoding.columns])
     scales: Scales = []
     for position, column in enumerate(encoding.columns):
         inputs = [pair for pair in zip(encoding.expressions, limits, strict=True) if pair[0].position == position]
-        if inputs and len(column.categories or ()) > most:
-            raise ExportError(f"column {column.name!r} has more than {most} categories")
+        if inputs and len(column.categories or ()) > max_entry:
+            raise ExportError(f"column {column.name!r} has more than {max_entry} categories")
         if not inputs or column.categories is not None:
             scales.append(None)
             continue
         entries = _Entries(
             [span for _, span in inputs if span is not None],
-            [Fraction(threshold_of(one)) for one, _ in inputs if one.kind == "above"],
+            [Fraction(threshold_of(expression)) for expression, _ in inputs if expression.kind == "above"],
         )
-        scale = by_user.get(column.name) or entries.power_of_ten(Fraction(column.fill or 0.0), most)
-        if not entries.fit(scale, most):
+        scale = by_user.get(column.name) or entries.power_of_ten(Fraction(column.fill or 0.0), max_entry)
+        if not entries.fit(scale, max_entry):
             raise ExportError(
-                f"column {column.name!r}: fixed-point numbers up to {most} with scale {float(scale):g} cannot hold it; "
-                f"between its limits there must be from {_MIN_STEPS} to {_MAX_STEPS} steps"
+                f"column {column.name!r}: fixed-point numbers up to {max_entry} with scale {float(scale):g} cannot "
+                f"hold it; between its limits there must be from {_MIN_STEPS} to {_MAX_STEPS} steps"
             )
         scales.append(scale)
     return scales
 
 
-def checked_scales(given: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, Fraction]:
+def checked_scales(scales: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, Fraction]:
     """Check the user's scales of columns, by name, and return them as fractions."""
-    if not isinstance(given, (Mapping, type(None))):
-        raise InvalidTypeError(f"scales must map names of columns to numbers; got {given!r:.60}")
-    given = given or {}
-    if unknown := [name for name in given if name not in names]:
+    if not isinstance(scales, (Mapping, type(None))):
+        raise InvalidTypeError(f"scales must map names of columns to numbers; got {scales!r:.60}")
+    scales = scales or {}
+    if unknown := [name for name in scales if name not in names]:
         raise InvalidInputError(f"scales must be those of columns, {names!r:.60}; got {unknown[0]!r:.60}")
-    return {name: Fraction(check_real(f"scales[{name!r}]", scale, strict=True)) for name, scale in given.items()}
+    return {name: Fraction(check_real(f"scales[{name!r}]", scale, strict=True)) for name, scale in scales.items()}
 
 
 class _Entries(NamedTuple):
@@ -123,19 +124,19 @@ class _Entries(NamedTuple):
         """Largest magnitude of a limit or threshold."""
         return max(map(abs, [*self.thresholds, *chain(*self.limits)]), default=Fraction(0))
 
-    def fit(self, scale: Fraction, most: int) -> bool:
-        """Whether a scale is suitable: no number exceeds `most`, and the number of steps between limits is allowed."""
+    def fit(self, scale: Fraction, max_entry: int) -> bool:
+        """Whether no number exceeds `max_entry` at this scale, and the number of steps between limits is allowed."""
         steps = [int(width * scale) for width in self.widths]
-        return self.largest * scale <= most and all(_MIN_STEPS <= one <= _MAX_STEPS for one in steps)
+        return self.largest * scale <= max_entry and all(_MIN_STEPS <= count <= _MAX_STEPS for count in steps)
 
-    def power_of_ten(self, fill: Fraction, most: int) -> Fraction:
+    def power_of_ten(self, fill: Fraction, max_entry: int) -> Fraction:
         """Choose the default scale of a column in which missing entries are replaced by `fill`."""
-        wanted = [max(_decimals(one) + 1, 0) for one in self.thresholds]
+        wanted = [max(_decimals(threshold) + 1, 0) for threshold in self.thresholds]
         # A column of zeros fits with any scale.
-        allowed = [_most_digits(most, max(abs(fill), self.largest) or Fraction(1))]
+        allowed = [_largest_exponent(max_entry, max(abs(fill), self.largest) or Fraction(1))]
         if self.widths:
-            wanted.append(_most_digits(_STEPS, max(self.widths)))
-            allowed.append(_most_digits(_FINE_STEPS, max(self.widths)))
+            wanted.append(_largest_exponent(_STEPS, max(self.widths)))
+            allowed.append(_largest_exponent(_FINE_STEPS, max(self.widths)))
         return Fraction(10) ** min(max(wanted, default=0), *allowed)
 
 
@@ -144,32 +145,32 @@ def _decimals(number: Fraction) -> int:
     return -int(Decimal(repr(float(number))).normalize().as_tuple().exponent)
 
 
-def _most_digits(most: int, size: Fraction) -> int:
-    """Compute the largest k with ``size * 10**k <= most``."""
-    k = math.floor(math.log10(most) - math.log10(size))
-    while size * Fraction(10) ** k > most:
+def _largest_exponent(bound: int, size: Fraction) -> int:
+    """Compute the largest k with ``size * 10**k <= bound``."""
+    k = math.floor(math.log10(bound) - math.log10(size))
+    while size * Fraction(10) ** k > bound:
         k -= 1
     return k
 
 
-def compared(one: Expression, column: InputColumn, scale: Fraction | None, most: int = LARGEST) -> int:
+def compared(expression: Expression, column: InputColumn, scale: Fraction | None, max_entry: int = LARGEST) -> int:
     """Return the integer constant with which a fixed-point number or a category code is compared."""
-    if one.kind == "above":
+    if expression.kind == "above":
         assert scale is not None
-        return _below_threshold(threshold_of(one), scale, most)
-    if one.kind == "equals":
+        return _below_threshold(threshold_of(expression), scale, max_entry)
+    if expression.kind == "equals":
         assert column.categories is not None
-        return column.categories.index(one.value)
-    return -most - 1
+        return column.categories.index(expression.value)
+    return -max_entry - 1
 
 
-def threshold_of(one: Expression) -> float:
+def threshold_of(expression: Expression) -> float:
     """Return the threshold of a bit of kind "above"."""
-    assert isinstance(one.value, (int, float))
-    return float(one.value)
+    assert isinstance(expression.value, (int, float))
+    return float(expression.value)
 
 
-def _below_threshold(threshold: float, scale: Fraction, most: int) -> int:
+def _below_threshold(threshold: float, scale: Fraction, max_entry: int) -> int:
     """Find the largest fixed-point number that is not above a threshold.
 
     A fixed-point number n represents the double nearest to ``n / scale``, so that decimals are compared as written.
@@ -179,34 +180,34 @@ def _below_threshold(threshold: float, scale: Fraction, most: int) -> int:
         n += 1
     while float(Fraction(n) / scale) > threshold:
         n -= 1
-    return min(max(n, -most), most)
+    return min(max(n, -max_entry), max_entry)
 
 
 def fixed_fills(
-    columns: Sequence[InputColumn], expressions: Sequence[Expression], scales: Scales, most: int
+    columns: Sequence[InputColumn], expressions: Sequence[Expression], scales: Scales, max_entry: int
 ) -> npt.NDArray[np.int64]:
     """Compute fixed-point fill values of missing entries, on the same side of every threshold as the original ones."""
     fills = np.zeros(len(columns), dtype=np.int64)
     for position, (column, scale) in enumerate(zip(columns, scales, strict=True)):
         if scale is None or column.fill is None:
             continue
-        fill = min(max(round(Fraction(column.fill) * scale), -most), most)
-        for one in expressions:
-            if one.kind == "above" and one.position == position:
-                threshold = threshold_of(one)
-                last = _below_threshold(threshold, scale, most)
+        fill = min(max(round(Fraction(column.fill) * scale), -max_entry), max_entry)
+        for expression in expressions:
+            if expression.kind == "above" and expression.position == position:
+                threshold = threshold_of(expression)
+                last = _below_threshold(threshold, scale, max_entry)
                 fill = max(fill, last + 1) if column.fill > threshold else min(fill, last)
         fills[position] = fill
     return fills
 
 
 def fixed_columns(
-    description: ModelDescription, columns: Sequence[npt.NDArray[Any]], scales: Scales, most: int = LARGEST
+    description: ModelDescription, columns: Sequence[npt.NDArray[Any]], scales: Scales, max_entry: int = LARGEST
 ) -> npt.NDArray[np.int64]:
     """Convert the columns of a table to fixed-point numbers and category codes, shape (n, number of columns).
 
-    Numbers are clipped at `most` in magnitude; a missing entry is the integer below them. Halves are rounded away from
-    zero, as exported C does: both do the same operations in double precision.
+    Numbers are clipped at `max_entry` in magnitude; a missing entry is the integer below them. Halves are rounded away
+    from zero, as exported C does: both do the same operations in double precision.
     """
     assert description.encoding is not None
     fixed = np.zeros((len(columns[0]), len(columns)), dtype=np.int64)
@@ -214,21 +215,23 @@ def fixed_columns(
     for position, column in enumerate(table):
         if column.categories is not None:
             codes: dict[Any, int] = {symbol: code for code, symbol in enumerate(column.categories)}
-            codes[None] = -most - 1
+            codes[None] = -max_entry - 1
             fixed[:, position] = [codes.get(symbol, -1) for symbol in columns[position].tolist()]
     numeric = [position for position, scale in enumerate(scales) if scale is not None]
     if numeric:
         entries = np.column_stack([columns[position] for position in numeric])
         holes = np.isnan(entries)
-        for place in np.flatnonzero(holes.any(axis=0)).tolist():
-            if table[numeric[place]].fill is None:
-                raise InvalidInputError(f"column {table[numeric[place]].name!r} of X must have no missing entries")
+        for index in np.flatnonzero(holes.any(axis=0)).tolist():
+            if table[numeric[index]].fill is None:
+                raise InvalidInputError(f"column {table[numeric[index]].name!r} of X must have no missing entries")
         scaled = np.clip(
-            _scaled(np.where(holes, 0.0, entries), [one for one in scales if one is not None]), -most, most
+            _scaled(np.where(holes, 0.0, entries), [scale for scale in scales if scale is not None]),
+            -max_entry,
+            max_entry,
         )
         whole = np.trunc(scaled)
         rest = scaled - whole
-        fixed[:, numeric] = np.where(holes, -most - 1, whole + (rest >= 0.5) - (rest <= -0.5))
+        fixed[:, numeric] = np.where(holes, -max_entry - 1, whole + (rest >= 0.5) - (rest <= -0.5))
     return fixed
 
 

@@ -51,18 +51,18 @@ def series(
     description: ModelDescription, scales: Mapping[str, float] | None, column_width: int, digits: int
 ) -> SeriesVectors:
     """Return the integer vectors of series, in so many bits and digits."""
-    encoder, most = description.blocks, 2 ** (column_width - 1) - 1
-    samples = replace(description, encoding=_encoding_of(encoder, scales, most), blocks=None)
+    encoder, max_entry = description.blocks, 2 ** (column_width - 1) - 1
+    samples = replace(description, encoding=_encoding_of(encoder, scales, max_entry), blocks=None)
     limits = limits_of(samples)
-    inputs = integer_inputs(samples, limits, column_scales(samples, limits, scales, most), digits, most)
+    inputs = integer_inputs(samples, limits, column_scales(samples, limits, scales, max_entry), digits, max_entry)
     constant = round(Fraction(encoder.constant) / inputs.unit)
-    found = SeriesVectors(samples, inputs, (-most - 1, most), constant, encoder)
-    if found.counts.max() * found.vector.max() ** 2 > LARGEST_INTEGER:
+    vectors = SeriesVectors(samples, inputs, (-max_entry - 1, max_entry), constant, encoder)
+    if vectors.counts.max() * vectors.vector.max() ** 2 > LARGEST_INTEGER:
         raise ExportError("sums of products of a series exceed 2^53: fit it to shorter series")
-    return found
+    return vectors
 
 
-def _encoding_of(encoder: Any, scales: Mapping[str, float] | None, most: int) -> Encoding:
+def _encoding_of(encoder: Any, scales: Mapping[str, float] | None, max_entry: int) -> Encoding:
     """Return the encoding of a sample: channels, clipped at some standard deviations and at the largest entry."""
     names = [f"channel {number}" for number in range(encoder.n_features_in_)]
     by_user = checked_scales(scales, names)
@@ -71,7 +71,11 @@ def _encoding_of(encoder: Any, scales: Mapping[str, float] | None, most: int) ->
         zip(names, encoder.mean_.tolist(), encoder.scale_.tolist(), strict=True)
     ):
         reach = _REACH * scale if encoder.standardize else math.inf
-        end = math.inf if encoder.standardize and name not in by_user else float(most / by_user.get(name, Fraction(1)))
+        end = (
+            math.inf
+            if encoder.standardize and name not in by_user
+            else float(max_entry / by_user.get(name, Fraction(1)))
+        )
         # The nearest fixed-point number of a limit is at most the largest one.
         end = math.nextafter(end, 0.0) if end < math.inf else end
         low, high = max(mean - reach, -end), min(mean + reach, end)
@@ -106,8 +110,8 @@ def integers_of_blocks(
     neurons, forms, scales, (sums_by_block, exact, lost) = _second_layer(network, samples, digits)
     sums, scales = sums_by_block @ samples.weights(common), scales * factor * (square / common)
     spare = width - 2 - int(sums.max()).bit_length()
-    fewest, most = _FACTOR_DIGITS
-    unit, factors = _common(scales, description.decision, min(max(spare, fewest), most))
+    min_digits, max_digits = _FACTOR_DIGITS
+    unit, factors = _common(scales, description.decision, min(max(spare, min_digits), max_digits))
     bias = tuple(round(Fraction(b) / Fraction(u)) for b, u in zip(offset.tolist(), unit.tolist(), strict=True))
     whole_bias = np.array(bias, dtype=np.float64)
     totals = sums * factors + np.abs(whole_bias)
@@ -148,7 +152,7 @@ def _second_layer(
     reach = (network.block[:, None] == np.arange(blocks.n_blocks)) * neurons.bounds(samples)[:, None]
     products = blocks.products(network.U.astype(np.float64), network.V.astype(np.float64), network.block)
     forms = np.asarray(np.rint(weights.T @ products), dtype=np.int64)
-    return neurons, forms, scales, [np.abs(one).T @ reach for one in (weights, alpha, alpha - weights * scales)]
+    return neurons, forms, scales, [np.abs(values).T @ reach for values in (weights, alpha, alpha - weights * scales)]
 
 
 def _integer_weights(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArray]:
@@ -156,7 +160,7 @@ def _integer_weights(alpha: FloatArray, digits: int) -> tuple[IntArray, FloatArr
     factored = integer_weights(alpha)
     if factored is not None:
         return factored
-    scales = np.array([unit_of(one, digits)[0] for one in alpha.T])
+    scales = np.array([unit_of(column, digits)[0] for column in alpha.T])
     return np.rint(alpha / scales).astype(np.int64), scales
 
 

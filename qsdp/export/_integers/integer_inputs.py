@@ -113,9 +113,9 @@ class Inputs:
     bits : tuple of Bits
         One for each of the kinds "above", "equals" and "missing" that occurs.
     constant : int or None
-    most : int
+    max_entry : int
         The largest fixed-point number. A missing entry is below its negative.
-    places : ndarray of int
+    positions : ndarray of int
         Position of each input among numbers, bits and the constant, one kind after another.
     order : ndarray of int
         Input of the network that each integer input represents.
@@ -130,8 +130,8 @@ class Inputs:
     numbers: Numbers
     bits: tuple[Bits, ...]
     constant: int | None
-    most: int
-    places: IntArray
+    max_entry: int
+    positions: IntArray
     order: IntArray
     unit: Fraction
     error: FloatArray
@@ -140,65 +140,70 @@ class Inputs:
     @property
     def largest(self) -> IntArray:
         """Bounds on the magnitudes of the inputs."""
-        parts = [self.numbers.largest, *(one.largest for one in self.bits)]
+        parts = [self.numbers.largest, *(bits.largest for bits in self.bits)]
         every = np.concatenate([*parts, [] if self.constant is None else [abs(self.constant)]])
-        return every.astype(np.int64)[self.places]
+        return every.astype(np.int64)[self.positions]
 
     def encode(self, columns: IntArray) -> IntArray:
         """Compute the integer inputs of shape (n, d) from fixed-point columns."""
-        filled = columns if self.fills is None else np.where(columns < -self.most, self.fills, columns)
-        parts = [self.numbers.encode(filled), *(one.encode(columns, filled) for one in self.bits)]
+        filled = columns if self.fills is None else np.where(columns < -self.max_entry, self.fills, columns)
+        parts = [self.numbers.encode(filled), *(bits.encode(columns, filled) for bits in self.bits)]
         if self.constant is not None:
             parts.append(np.full((len(columns), 1), self.constant, dtype=np.int64))
-        return np.hstack(parts)[:, self.places]
+        return np.hstack(parts)[:, self.positions]
 
 
-def integer_inputs(description: ModelDescription, limits: Limits, scales: Scales, digits: int, most: int) -> Inputs:
-    """Build the integer inputs of an encoding, with at most so many digits and fixed-point numbers up to `most`."""
+def integer_inputs(
+    description: ModelDescription, limits: Limits, scales: Scales, digits: int, max_entry: int
+) -> Inputs:
+    """Build the integer inputs of an encoding, with at most `digits` bits and fixed-point numbers up to `max_entry`."""
     encoding, constant = description.encoding, description.constant
     assert encoding is not None
     placed = list(enumerate(encoding.expressions))
     placed.sort(key=lambda pair: pair[1].position)
     kinds = {kind: [pair for pair in placed if pair[1].kind == kind] for kind in KINDS}
-    pairs = [Fraction(value) for one in encoding.expressions for value in one.bit_values or ()]
+    pairs = [Fraction(value) for expression in encoding.expressions for value in expression.bit_values or ()]
     values = [*pairs, *([] if constant is None else [Fraction(constant)])]
     extremes = [
-        abs(end - Fraction(one.center)) / Fraction(one.scale)
-        for one, span in zip(encoding.expressions, limits, strict=True)
+        abs(end - Fraction(expression.center)) / Fraction(expression.scale)
+        for expression, span in zip(encoding.expressions, limits, strict=True)
         for end in span or ()
     ]
     unit = _unit(values, extremes, digits)
-    fills = fixed_fills(encoding.columns, encoding.expressions, scales, most)
-    own_numbers = numbers(kinds["value"], encoding.columns, limits, scales, unit, fills)
-    own_bits = tuple(
-        bits_of_kind(kind, [one for _, one in own], encoding.columns, scales, unit, most)
-        for kind, own in kinds.items()
-        if own and kind != "value"
+    fills = fixed_fills(encoding.columns, encoding.expressions, scales, max_entry)
+    number_inputs = numbers(kinds["value"], encoding.columns, limits, scales, unit, fills)
+    bit_inputs = tuple(
+        bits_of_kind(kind, [expression for _, expression in members], encoding.columns, scales, unit, max_entry)
+        for kind, members in kinds.items()
+        if members and kind != "value"
     )
-    filled = [one for kind in ("value", "above") for _, one in kinds[kind]]
-    order = [place for own in kinds.values() for place, _ in own]
+    filled = [expression for kind in ("value", "above") for _, expression in kinds[kind]]
+    order = [index for members in kinds.values() for index, _ in members]
     by_column = sorted(range(len(filled)), key=lambda at: filled[at].position)
     n_bits = len(order) - len(kinds["value"])
-    error, rounding = [own_numbers.error, *(one.error for one in own_bits)], [own_numbers.rounding, np.zeros(n_bits)]
+    error, rounding = (
+        [number_inputs.error, *(bits.error for bits in bit_inputs)],
+        [number_inputs.rounding, np.zeros(n_bits)],
+    )
     whole = None
     if constant is not None:
         order.append(len(order))
         whole = round(Fraction(constant) / unit)
         error.append(np.array([float(abs(whole - Fraction(constant) / unit))]))
         rounding.append(np.zeros(1))
-    places = np.array([*by_column, *range(len(filled), len(order))], dtype=np.int64)
+    positions = np.array([*by_column, *range(len(filled), len(order))], dtype=np.int64)
     return Inputs(
         scales,
-        fills if any(encoding.columns[one.position].fill is not None for one in filled) else None,
-        own_numbers,
-        own_bits,
+        fills if any(encoding.columns[expression.position].fill is not None for expression in filled) else None,
+        number_inputs,
+        bit_inputs,
         whole,
-        most,
-        places,
-        np.array(order, dtype=np.int64)[places],
+        max_entry,
+        positions,
+        np.array(order, dtype=np.int64)[positions],
         unit,
-        np.concatenate(error)[places],
-        np.concatenate(rounding)[places],
+        np.concatenate(error)[positions],
+        np.concatenate(rounding)[positions],
     )
 
 
@@ -230,18 +235,22 @@ def numbers(
     """Build the integer inputs of numeric expressions, given as (index, expression), in multiples of a unit."""
     rows: list[tuple[int, ...]] = []
     errors: list[tuple[float, float]] = []
-    parts = [_stepped(one, limits[place], scales[one.position], unit) for place, one in expressions]
+    parts = [
+        _stepped(expression, limits[index], scales[expression.position], unit) for index, expression in expressions
+    ]
     slopes = _slopes([(step, high - low) for _, _, low, high, step in parts])
-    for (_, one), (span, scale, low, high, step), (slope, shift) in zip(expressions, parts, slopes, strict=True):
-        first, last = ((end / scale - Fraction(one.center)) * scale * step for end in (low, high))
+    for (_, expression), (span, scale, low, high, step), (slope, shift) in zip(expressions, parts, slopes, strict=True):
+        first, last = ((end / scale - Fraction(expression.center)) * scale * step for end in (low, high))
         start = round(first)
-        rows.append((one.position, low, high - low, slope, shift, start))
+        rows.append((expression.position, low, high - low, slope, shift, start))
         drift = max(abs(start - first), abs(start + Fraction((high - low) * slope, 1 << shift) - last))
-        cut = max(abs(low / scale - span[0]), abs(high / scale - span[1])) if one.low is not None else Fraction(0)
+        cut = (
+            max(abs(low / scale - span[0]), abs(high / scale - span[1])) if expression.low is not None else Fraction(0)
+        )
         error = drift + (Fraction(1, 2) if slope % (1 << shift) else 0) + cut * scale * step
-        fill = columns[one.position].fill
+        fill = columns[expression.position].fill
         if fill is not None:
-            exact_fill, fixed_fill = min(max(Fraction(fill), span[0]), span[1]), int(fills[one.position])
+            exact_fill, fixed_fill = min(max(Fraction(fill), span[0]), span[1]), int(fills[expression.position])
             error += abs(exact_fill * scale - min(max(fixed_fill, low), high)) * step
         errors.append((float(error), float(step / 2)))
     table = np.array(rows, dtype=np.int64).reshape(-1, 6).T
@@ -250,25 +259,25 @@ def numbers(
 
 
 def _stepped(
-    one: Expression, span: tuple[Fraction, Fraction] | None, scale: Fraction | None, unit: Fraction
+    expression: Expression, span: tuple[Fraction, Fraction] | None, scale: Fraction | None, unit: Fraction
 ) -> tuple[tuple[Fraction, Fraction], Fraction, int, int, Fraction]:
     """Compute limits and scale of a number, its limits in fixed point, and the size of one step in units of inputs."""
     assert span is not None
     assert scale is not None
     low, high = (round(end * scale) for end in span)
-    return span, scale, low, high, 1 / (scale * Fraction(one.scale) * unit)
+    return span, scale, low, high, 1 / (scale * Fraction(expression.scale) * unit)
 
 
 def _slopes(steps: Sequence[tuple[Fraction, int]]) -> list[tuple[int, int]]:
     """Choose slopes and shifts for numbers of these steps and widths, with one common shift if that costs little."""
-    own = [_slope(step, width) for step, width in steps]
-    shift = min((shift for _, shift in own), default=0)
+    separate = [_slope(step, width) for step, width in steps]
+    shift = min((shift for _, shift in separate), default=0)
     shared = [(round(step * (1 << shift)), shift) for step, _ in steps]
     cheap = (
         width * abs(step - Fraction(slope, 1 << shift)) <= _SHARED_SHIFT
         for (step, width), (slope, _) in zip(steps, shared, strict=True)
     )
-    return shared if all(cheap) else own
+    return shared if all(cheap) else separate
 
 
 def _slope(step: Fraction, width: int) -> tuple[int, int]:
@@ -288,17 +297,20 @@ def bits_of_kind(
     columns: Sequence[InputColumn],
     scales: Scales,
     unit: Fraction,
-    most: int,
+    max_entry: int,
 ) -> Bits:
     """Build the integer inputs of the bits of one kind, in multiples of a unit."""
-    values = [compared(one, columns[one.position], scales[one.position], most) for one in expressions]
-    pairs = np.array([_bit_pair(one, unit) for one in expressions]).reshape(-1, 3)
-    positions = np.array([one.position for one in expressions], dtype=np.int64)
+    values = [
+        compared(expression, columns[expression.position], scales[expression.position], max_entry)
+        for expression in expressions
+    ]
+    pairs = np.array([_bit_pair(expression, unit) for expression in expressions]).reshape(-1, 3)
+    positions = np.array([expression.position for expression in expressions], dtype=np.int64)
     off, on = pairs[:, :2].astype(np.int64).T
     return Bits(kind, positions, np.array(values, dtype=np.int64), off, on, pairs[:, 2].astype(np.float64))
 
 
-def _bit_pair(one: Expression, unit: Fraction) -> tuple[int, int, float]:
-    exact = [(Fraction(bit) - Fraction(one.center)) / Fraction(one.scale) / unit for bit in (0, 1)]
+def _bit_pair(expression: Expression, unit: Fraction) -> tuple[int, int, float]:
+    exact = [(Fraction(bit) - Fraction(expression.center)) / Fraction(expression.scale) / unit for bit in (0, 1)]
     off, on = map(round, exact)
     return off, on, float(max(abs(off - exact[0]), abs(on - exact[1])))

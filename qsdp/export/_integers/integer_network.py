@@ -98,9 +98,9 @@ class IntegerNetwork:
 
     def triangles(self, layout: Layout) -> IntArray:
         """Return the coefficients of the products of one block as upper triangles, of shape (C, N, N)."""
-        found = np.zeros((self.n_outputs, layout.side, layout.side), dtype=np.int64)
-        found[:, layout.first, layout.second] = self.forms
-        return found
+        triangles = np.zeros((self.n_outputs, layout.side, layout.side), dtype=np.int64)
+        triangles[:, layout.first, layout.second] = self.forms
+        return triangles
 
     def outputs(self, samples: Vectors, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Compute the outputs of shape (n, C) of integer columns: int64 or, for columns of these, Python integers."""
@@ -115,9 +115,11 @@ class IntegerNetwork:
     def _sums_of_rows(self, z: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any]:
         """Compute the sums over neurons of vectors z of shape (n, N)."""
         if self.neurons is None:
-            return np.stack([((z @ one.astype(z.dtype)) * z).sum(axis=1) for one in self.triangles(layout)], axis=1)
+            return np.stack(
+                [((z @ triangle.astype(z.dtype)) * z).sum(axis=1) for triangle in self.triangles(layout)], axis=1
+            )
         left, right, weights = (
-            one.astype(z.dtype) for one in (self.neurons.left, self.neurons.right, self.neurons.weights)
+            array.astype(z.dtype) for array in (self.neurons.left, self.neurons.right, self.neurons.weights)
         )
         sums: npt.NDArray[Any] = (z @ left.T) * (z @ right.T) @ weights
         return sums

@@ -73,7 +73,7 @@ class NetworkLayout:
     @property
     def numbers(self) -> IntArray:
         """All stored integers."""
-        return np.concatenate([one.integers for one in self.parts], axis=-1)
+        return np.concatenate([part.integers for part in self.parts], axis=-1)
 
     @property
     def weights(self) -> StoredIntegers:
@@ -88,8 +88,8 @@ class NetworkLayout:
     @cached_property
     def table(self) -> npt.NDArray[np.uint8]:
         """Packed bits, the most significant bit of an integer first."""
-        bits = [bits_of_integers((one.integers - one.low) // one.step, one.n_bits) for one in self.parts]
-        return np.packbits(np.concatenate([one.reshape(*one.shape[:-2], -1) for one in bits], axis=-1))
+        bits = [bits_of_integers((part.integers - part.low) // part.step, part.n_bits) for part in self.parts]
+        return np.packbits(np.concatenate([array.reshape(*array.shape[:-2], -1) for array in bits], axis=-1))
 
     @property
     def projection_width(self) -> int:
@@ -105,11 +105,11 @@ class NetworkLayout:
 def layouts(samples: Vectors, network: IntegerNetwork) -> list[NetworkLayout]:
     """Build all layouts of a network, the smaller one first."""
     form = (_form_of_rows if isinstance(samples, RowVectors) else _form_of_blocks)(samples, network)
-    found = [form]
+    candidates = [form]
     if network.neurons is not None:
         make = _neurons_of_rows if isinstance(samples, RowVectors) else _neurons_of_blocks
-        found.append(make(samples, network, network.neurons))
-    return sorted(found, key=lambda one: (one.size, one.name))
+        candidates.append(make(samples, network, network.neurons))
+    return sorted(candidates, key=lambda layout: (layout.size, layout.name))
 
 
 def type_width(bound: int) -> int:
@@ -122,7 +122,7 @@ def _layout(
 ) -> NetworkLayout:
     """Create a layout with `more` bits than those of its parts and of 8 for each count."""
     counts = np.zeros(0, dtype=np.int64) if counts is None else counts
-    size = sum(one.integers.size * one.n_bits for one in parts) + 8 * counts.size + more
+    size = sum(part.integers.size * part.n_bits for part in parts) + 8 * counts.size + more
     return NetworkLayout(name, tuple(parts), counts, size, *bounds)
 
 
@@ -139,7 +139,7 @@ def _form_of_rows(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
     # Rows of upper triangles are summed first.
     upper = np.abs(network.triangles(samples.blocks)).astype(np.float64) @ z
     sums = upper @ z
-    totals = sums * np.abs(network.factors) + [float(abs(one)) for one in network.bias]
+    totals = sums * np.abs(network.factors) + [float(abs(constant)) for constant in network.bias]
     largest = max(upper.max(), sums.max(), totals.max(), np.abs(entries.integers).max())
     return _layout("form", [entries], (rounded_up(z.max()), rounded_up(largest)))
 

@@ -153,8 +153,8 @@ def integer_model(
         quantize = _of_blocks(description, scales, column_width or 16, width)
     else:
         quantize = _of_rows(description, input_range, scales, column_width)
-    found = _fitting(quantize, width, kinds, any_layout=blocks)
-    if found is None:
+    best = _fitting(quantize, width, kinds, any_layout=blocks)
+    if best is None:
         alone = not blocks and description.encoding is None
         known = {"a larger width": width < 64, "a smaller input_range": alone}
         remedies = [*(remedy for remedy, helps in known.items() if helps), "fewer neurons"]
@@ -169,7 +169,7 @@ def integer_model(
             f"the sums do not fit into the {width} bits of width, even with numbers rounded to {DIGITS[-1]} bits: take "
             + " or ".join(remedies)
         )
-    samples, network, bounds, smallest = found
+    samples, network, bounds, smallest = best
     return IntegerModel(samples.description, samples, network, smallest, *map(bounds, samples.errors))
 
 
@@ -183,13 +183,13 @@ def _fitting(
     candidates: dict[str, tuple[Vectors, IntegerNetwork, Bounds, NetworkLayout]] = {}
     for number in digits:
         samples, network, bounds = quantize(number)
-        every = [one for one in layouts(samples, network) if one.name in kinds]
-        for one in every:
-            if one.sum_width <= width:
-                candidates.setdefault(one.name, (samples, network, bounds, one))
+        every = [layout for layout in layouts(samples, network) if layout.name in kinds]
+        for layout in every:
+            if layout.sum_width <= width:
+                candidates.setdefault(layout.name, (samples, network, bounds, layout))
         if every[0].name in candidates or (any_layout and candidates):
             break
-    return min(candidates.values(), key=lambda one: one[-1].size, default=None)
+    return min(candidates.values(), key=lambda candidate: candidate[-1].size, default=None)
 
 
 def _of_rows(
@@ -207,12 +207,12 @@ def _of_rows(
         return lambda digits: integers_of_rows(description, None, ends, digits)
     if input_range is not None:
         raise InvalidInputError("input_range is for a network alone; the columns of this model have scales")
-    limits, most = limits_of(description), 2 ** ((column_width or 32) - 1) - 1
-    fixed = column_scales(description, limits, scales, most)
+    limits, max_entry = limits_of(description), 2 ** ((column_width or 32) - 1) - 1
+    fixed = column_scales(description, limits, scales, max_entry)
 
     def quantize(digits: int) -> tuple[Vectors, IntegerNetwork, Bounds]:
-        inputs = integer_inputs(description, limits, fixed, digits, most)
-        return integers_of_rows(description, inputs, (-most - 1, most), digits)
+        inputs = integer_inputs(description, limits, fixed, digits, max_entry)
+        return integers_of_rows(description, inputs, (-max_entry - 1, max_entry), digits)
 
     return quantize
 

@@ -54,13 +54,13 @@ def integers_of_rows(
         rows = RowVectors(description, inputs, input_range, kappa, n_inputs=d, gain=gain, constant_error=error)
     left, exact_weights, sizes = _grouped(exact, exact.alpha * float(unit / rows.gain) ** 2)
     units, weights, factors = _quantized(exact_weights, sizes, exact.rest, digits, description.decision == "argmax")
-    bias = tuple(round(Fraction(rest) / Fraction(one)) for rest, one in zip(exact.rest, units, strict=True))
+    bias = tuple(round(Fraction(rest) / Fraction(scale)) for rest, scale in zip(exact.rest, units, strict=True))
     form = np.rint(form_of_neurons(left, exact.right, weights.astype(np.float64))).astype(np.int64)
     blocks = rows.blocks
     forms = form[:, blocks.first, blocks.second] * blocks.counts.astype(np.int64)
     neurons = Neurons(left, exact.right, np.zeros(len(left), dtype=np.int64), weights, sizes)
     sums = neurons.bounds(rows) @ np.abs(weights).astype(np.float64)
-    totals = sums * np.abs(factors) + [float(abs(one)) for one in bias]
+    totals = sums * np.abs(factors) + [float(abs(constant)) for constant in bias]
     network = IntegerNetwork(
         neurons if exact.is_product else None,
         forms,
@@ -75,12 +75,12 @@ def integers_of_rows(
 
     def bounds(error: FloatArray) -> FloatArray:
         """Bound errors for exact vectors z + e: 2 e'Sz + e'Se, plus rounding of second layer and constants."""
-        exact_form, lost_form = (np.abs(form_of_neurons(left, exact.right, one)) for one in (exact_weights, lost))
+        exact_form, lost_form = (np.abs(form_of_neurons(left, exact.right, alpha)) for alpha in (exact_weights, lost))
         pairs = zip(exact.rest, bias, units, strict=True)
-        rest = np.array([abs(float(Fraction(one) - whole * Fraction(unit))) for one, whole, unit in pairs])
+        rest = np.array([abs(float(Fraction(constant) - whole * Fraction(unit))) for constant, whole, unit in pairs])
         z = rows.vector
-        found = 2.0 * (exact_form @ z) @ error + (exact_form @ error) @ error + (lost_form @ z) @ z + rest
-        return np.asarray(found * (1.0 + ROUNDING))
+        bound = 2.0 * (exact_form @ z) @ error + (exact_form @ error) @ error + (lost_form @ z) @ z + rest
+        return np.asarray(bound * (1.0 + ROUNDING))
 
     return rows, network, bounds
 

@@ -163,7 +163,7 @@ class RowVectors(Vectors):
         """Convert an array or a data frame to fixed-point numbers and category codes, or check integers."""
         if self.inputs is not None:
             columns = self.description.columns(X, infinite=True)
-            return fixed_columns(self.description, columns, self.inputs.scales, self.inputs.most)
+            return fixed_columns(self.description, columns, self.inputs.scales, self.inputs.max_entry)
         entries = check_matrix("X", X, n_columns=self.n_columns)
         low, high = self.input_range
         wrong = (entries != np.rint(entries)) | (entries < low) | (entries > high)
@@ -212,10 +212,10 @@ class ImageVectors(BlockVectors):
 
     def columns(self, X: Any) -> npt.NDArray[np.uint8]:
         """Return images as flat rows of bytes, shape (n, pixels)."""
-        images, (_, most) = self.encoder.samples(X), self.input_range
-        wrong = (images != np.rint(images)) | (images < 0) | (images > most)
+        images, (_, largest) = self.encoder.samples(X), self.input_range
+        wrong = (images != np.rint(images)) | (images < 0) | (images > largest)
         if np.any(wrong):
-            raise InvalidInputError(f"X must hold integers from 0 to {most}; found {images[wrong][0]:g}")
+            raise InvalidInputError(f"X must hold integers from 0 to {largest}; found {images[wrong][0]:g}")
         return np.asarray(images.reshape(len(images), -1), dtype=np.uint8)
 
     def products(self, columns: npt.NDArray[Any]) -> IntArray:
@@ -317,7 +317,7 @@ class SeriesVectors(BlockVectors):
         assert self.inputs is not None
         series = self.windows.samples(X).astype(np.float64)
         channels = list(series.swapaxes(0, 1).reshape(self.channels, -1))
-        fixed = fixed_columns(self.description, channels, self.inputs.scales, self.inputs.most)
+        fixed = fixed_columns(self.description, channels, self.inputs.scales, self.inputs.max_entry)
         return fixed.reshape(len(series), -1)
 
     def products(self, columns: npt.NDArray[Any]) -> IntArray:

@@ -43,7 +43,7 @@ def image_data(description: ModelDescription) -> dict[str, Any]:
         "image": {**geometry, "shape": list(grid.image_shape), "constant": grid.constant},
         "inputs": network.n_inputs,
         "network": {
-            "entries": [plain(own) for own in entries],
+            "entries": [plain(form) for form in entries],
             "units": plain(units * description.factor),
             "rest": plain(description.offset),
         },
@@ -53,7 +53,7 @@ def image_data(description: ModelDescription) -> dict[str, Any]:
 
 def plain(values: npt.NDArray[Any]) -> list[Any]:
     """Return numbers as JSON values, without the points of integers."""
-    return [int(one) if one == int(one) and abs(one) < 2.0**53 else one for one in values.tolist()]
+    return [int(value) if value == int(value) and abs(value) < 2.0**53 else value for value in values.tolist()]
 
 
 def effects_data(description: ModelDescription) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def effects_data(description: ModelDescription) -> dict[str, Any]:
     encoding, moments = description.encoding, description.moments
     assert encoding is not None
     assert moments is not None
-    groups = [one.position for one in encoding.expressions]
+    groups = [expression.position for expression in encoding.expressions]
     S, s, s0 = exact_network(description).form.parts
     if description.decision == "argmax" and len(s0) == 2:
         S, s, s0 = (part[1:] - part[:1] for part in (S, s, s0))
@@ -104,19 +104,19 @@ def columns_data(description: ModelDescription) -> list[dict[str, Any]]:
 
 def _ranges(description: ModelDescription) -> dict[int, list[float]]:
     """Return the range of numeric columns in training, or of their thresholds."""
-    found: dict[int, list[float]] = {}
+    ranges: dict[int, list[float]] = {}
     assert description.encoding is not None
-    for place, one in enumerate(description.encoding.expressions):
-        if one.kind == "value" and description.ranges is not None:
-            ends = [_rounded(one, float(end[place])) for end in description.ranges]
-        elif one.kind == "above":
-            low, high = found.get(one.position, [np.inf, -np.inf])
-            ends = [min(low, float(one.value or 0.0)), max(high, float(one.value or 0.0))]
+    for index, expression in enumerate(description.encoding.expressions):
+        if expression.kind == "value" and description.ranges is not None:
+            ends = [_rounded(expression, float(end[index])) for end in description.ranges]
+        elif expression.kind == "above":
+            low, high = ranges.get(expression.position, [np.inf, -np.inf])
+            ends = [min(low, float(expression.value or 0.0)), max(high, float(expression.value or 0.0))]
         else:
             continue
-        found[one.position] = ends
-    return found
+        ranges[expression.position] = ends
+    return ranges
 
 
-def _rounded(one: Expression, value: float) -> float:
-    return float(f"{one.center + one.scale * value:.{_DIGITS}g}")
+def _rounded(expression: Expression, value: float) -> float:
+    return float(f"{expression.center + expression.scale * value:.{_DIGITS}g}")

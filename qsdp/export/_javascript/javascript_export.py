@@ -187,7 +187,7 @@ def _table_data(description: ModelDescription) -> dict[str, Any]:
     if encoding != identity(names):
         data["fills"] = [column.fill for column in encoding.columns]
         fields = ("position", "kind", "value", "center", "scale", "low", "high")
-        rows = [[getattr(one, field) for field in fields] for one in encoding.expressions]
+        rows = [[getattr(expression, field) for field in fields] for expression in encoding.expressions]
         codes = [column.categories and list(column.categories) for column in encoding.columns]
         for row in rows:
             if row[1] == "equals":

@@ -19,7 +19,7 @@ def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
     encoding, fields = description.encoding, None
     if encoding is not None:
         used = encoding.used
-        fields = [_field(column, place in used) for place, column in enumerate(encoding.columns)]
+        fields = [_field(column, position in used) for position, column in enumerate(encoding.columns)]
     labels = [json.dumps(label) for label in description.classes]
     number = "number[]" if description.network.output_shape else "number"
     return render(
@@ -35,9 +35,9 @@ def declarations(description: ModelDescription, exports: Sequence[str]) -> str:
 
 def _field(column: InputColumn, used: bool) -> dict[str, object]:
     """Return the name, type and description of a column in a row."""
-    texts = [json.dumps(one) for one in column.categories or ()]
+    texts = [json.dumps(category) for category in column.categories or ()]
     if column.kind == BOOLEAN:
-        texts = ["boolean", *(one for one in texts if one == "null")]
+        texts = ["boolean", *(text for text in texts if text == "null")]
     kinds = texts or [
         "number",
         *(["string"] if column.kind == DATE else []),

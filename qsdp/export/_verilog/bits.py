@@ -149,18 +149,18 @@ def _unit(constant: FloatArray, coefficients: FloatArray, digits: int) -> float:
     return finest
 
 
-def _values(description: ModelDescription, given: tuple[float, float]) -> FloatArray:
+def _values(description: ModelDescription, values: tuple[float, float]) -> FloatArray:
     if description.encoding is None:
-        off, on = map(float, given)
+        off, on = map(float, values)
         if off == on:
-            raise InvalidInputError(f"values must be two numbers; got {given!r:.60}")
+            raise InvalidInputError(f"values must be two numbers; got {values!r:.60}")
         return np.repeat([[off], [on]], description.network.n_inputs, axis=1)
-    pairs = [one.bit_values for one in description.encoding.expressions]
-    for one, pair in zip(description.encoding.expressions, pairs, strict=True):
+    pairs = [expression.bit_values for expression in description.encoding.expressions]
+    for expression, pair in zip(description.encoding.expressions, pairs, strict=True):
         if pair is None:
             raise ExportError(
-                f"column {one.column!r} is a numeric input, and Verilog needs bits: train with encoding='thresholds' "
-                "(qsdp fit --encoding thresholds)"
+                f"column {expression.column!r} is a numeric input, and Verilog needs bits: train with "
+                "encoding='thresholds' (qsdp fit --encoding thresholds)"
             )
     return np.array(pairs, dtype=np.float64).T
 

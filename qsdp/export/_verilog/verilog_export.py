@@ -106,15 +106,15 @@ class VerilogSource(Summarized):
         words = self.words if check_flag("columns", columns) else None
         if columns and words is None:
             raise InvalidInputError("columns must be False for a network alone, whose inputs are bits")
-        given, d = np.asarray(rows), self.model.n_bits if words is None else self.model.description.n_columns
-        if given.shape[1:] != (d,) or not given.size:
-            raise InvalidInputError(f"rows must have shape (n, {d}), n >= 1; got {given.shape}")
-        bits = given.astype(np.uint8) if words is None else words.packed(given)
+        entries, d = np.asarray(rows), self.model.n_bits if words is None else self.model.description.n_columns
+        if entries.shape[1:] != (d,) or not entries.size:
+            raise InvalidInputError(f"rows must have shape (n, {d}), n >= 1; got {entries.shape}")
+        bits = entries.astype(np.uint8) if words is None else words.packed(entries)
         bench = bench_text(self.name, self.model, words, len(bits), registered=check_flag("registered", registered))
         lines_of_bits = "\n".join("".join(map(str, row[::-1])) for row in bits.tolist())
         with tempfile.TemporaryDirectory() as folder:
-            for own, text in {"model.v": self.source, "bench.v": bench, "rows.txt": lines_of_bits}.items():
-                (Path(folder) / own).write_text(text, encoding="ascii")
+            for file, text in {"model.v": self.source, "bench.v": bench, "rows.txt": lines_of_bits}.items():
+                (Path(folder) / file).write_text(text, encoding="ascii")
             for command in (
                 ["iverilog", "-g2001", "-Wall", "-o", "bench", "model.v", "bench.v"],
                 ["vvp", "-n", "bench"],
@@ -205,11 +205,11 @@ def to_verilog(
         raise InvalidInputError(
             f"name, also of the file, must be an identifier of Verilog that begins with a letter; got {name!r:.60}"
         )
-    found = bit_model(model, digits=digits, values=values)
-    if found.description.encoding is None and scales is not None:
+    converted = bit_model(model, digits=digits, values=values)
+    if converted.description.encoding is None and scales is not None:
         raise InvalidInputError("scales are for columns; a network alone takes bits, see values")
-    words = None if found.description.encoding is None else column_words(found.description, scales)
-    return VerilogSource(name, verilog_source(name, found, words), found, words)
+    words = None if converted.description.encoding is None else column_words(converted.description, scales)
+    return VerilogSource(name, verilog_source(name, converted, words), converted, words)
 
 
 def _signed(text: str, width: int, k: int) -> int:

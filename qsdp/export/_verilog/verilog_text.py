@@ -139,10 +139,10 @@ def _macros(model: BitModel) -> dict[str, str]:
 def _meanings(words: Words) -> list[tuple[Word, str]]:
     """Pair the words with names of columns, and scales or codes."""
     assert words.description.encoding is not None
-    found = []
-    for one in words.words:
-        column, scale = words.description.encoding.columns[one.position], words.scales[one.position]
+    meanings = []
+    for word in words.words:
+        column, scale = words.description.encoding.columns[word.position], words.scales[word.position]
         symbols = [f"{code} {symbol}" for code, symbol in enumerate(column.categories or ()) if symbol is not None]
         what = f"scale {float(scale or 1):.9g}" if column.categories is None else ", ".join(symbols)
-        found.append((one, f"{column.name}, {what}"))
-    return found
+        meanings.append((word, f"{column.name}, {what}"))
+    return meanings

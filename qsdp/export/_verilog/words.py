@@ -84,47 +84,57 @@ class Words:
     @property
     def width(self) -> int:
         """Number of bits of all words together."""
-        return sum(one.width for one in self.words)
+        return sum(word.width for word in self.words)
 
     def columns(self, X: Any) -> npt.NDArray[np.int64]:
         """Convert an array or a data frame to words, shape (n, number of columns); unused columns are zero."""
         fixed = fixed_columns(self.description, self.description.columns(X, infinite=True), self.scales)
         words = np.zeros_like(fixed)
-        for one in self.words:
-            entries = fixed[:, one.position]
-            cut = np.clip(entries, one.missing + 1, -one.missing - 1)
-            words[:, one.position] = np.where(entries == MISSING, one.missing, cut)
+        for word in self.words:
+            entries = fixed[:, word.position]
+            cut = np.clip(entries, word.missing + 1, -word.missing - 1)
+            words[:, word.position] = np.where(entries == MISSING, word.missing, cut)
         return words
 
     def bits(self, columns: npt.NDArray[Any]) -> BitArray:
         """Compute the bits of shape (n, d) from the words that `columns` returns."""
         bits = np.empty((len(columns), len(self.comparisons)), dtype=np.uint8)
-        for place, one in enumerate(self.comparisons):
-            entries = columns[:, one.word.position]
-            test = entries > one.value if one.kind == "above" else (entries == one.value) & (one.kind == "equals")
-            bits[:, place] = np.where(entries == one.word.missing, one.if_missing, test)
+        for index, comparison in enumerate(self.comparisons):
+            entries = columns[:, comparison.word.position]
+            test = (
+                entries > comparison.value
+                if comparison.kind == "above"
+                else (entries == comparison.value) & (comparison.kind == "equals")
+            )
+            bits[:, index] = np.where(entries == comparison.word.missing, comparison.if_missing, test)
         return bits
 
     def packed(self, columns: npt.NDArray[Any]) -> BitArray:
         """Expand words to bits, shape (n, width), the lowest bit first."""
-        parts = [columns[:, [one.position]] >> np.arange(one.width) & 1 for one in self.words]
+        parts = [columns[:, [word.position]] >> np.arange(word.width) & 1 for word in self.words]
         return np.hstack(parts).astype(np.uint8)
 
 
-def column_words(description: ModelDescription, given: Mapping[str, float] | None) -> Words:
+def column_words(description: ModelDescription, user_scales: Mapping[str, float] | None) -> Words:
     """Define the words of a model whose inputs are bits, with the user's scales of columns or powers of ten."""
     encoding = description.encoding
     assert encoding is not None
-    scales = column_scales(description, [None] * encoding.width, given)
+    scales = column_scales(description, [None] * encoding.width, user_scales)
     values = [
-        0 if one.kind == "missing" else compared(one, encoding.columns[one.position], scales[one.position])
-        for one in encoding.expressions
+        0
+        if expression.kind == "missing"
+        else compared(expression, encoding.columns[expression.position], scales[expression.position])
+        for expression in encoding.expressions
     ]
     words: dict[int, Word] = {}
     for position in encoding.used:
-        own = [value for value, one in zip(values, encoding.expressions, strict=True) if one.position == position]
-        start = sum(one.width for one in words.values())
-        words[position] = Word(position, start, _width(own))
+        constants = [
+            value
+            for value, expression in zip(values, encoding.expressions, strict=True)
+            if expression.position == position
+        ]
+        start = sum(word.width for word in words.values())
+        words[position] = Word(position, start, _width(constants))
     return Words(description, scales, tuple(words.values()), _comparisons(encoding, values, words))
 
 
@@ -134,9 +144,13 @@ def _width(values: Sequence[int]) -> int:
 
 
 def _comparisons(encoding: Encoding, values: Sequence[int], words: Mapping[int, Word]) -> tuple[Comparison, ...]:
-    found = []
-    for one, value in zip(encoding.expressions, values, strict=True):
-        fill, threshold = encoding.columns[one.position].fill, one.value
-        filled = one.kind == "above" and fill is not None and isinstance(threshold, (int, float)) and fill > threshold
-        found.append(Comparison(words[one.position], one.kind, value, one.kind == "missing" or filled))
-    return tuple(found)
+    comparisons = []
+    for expression, value in zip(encoding.expressions, values, strict=True):
+        fill, threshold = encoding.columns[expression.position].fill, expression.value
+        filled = (
+            expression.kind == "above" and fill is not None and isinstance(threshold, (int, float)) and fill > threshold
+        )
+        comparisons.append(
+            Comparison(words[expression.position], expression.kind, value, expression.kind == "missing" or filled)
+        )
+    return tuple(comparisons)
