@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 import qsdp
 from benchmarks.uci.bits import (
-    PLACE,
+    POSITION_BITS,
     REAL,
     boosting_bits,
     coded_bits,
@@ -38,7 +38,7 @@ from qsdp.report.sizes import encoding_bits
 __all__ = [
     "FLOAT",
     "LINEAR",
-    "PLACE",
+    "POSITION_BITS",
     "QUADRATIC",
     "REAL",
     "boosting_bits",
@@ -69,7 +69,7 @@ def score_bits(n_terms: int, n_columns: int, largest: int) -> int:
     The integers are not zero and at most `largest` in absolute value. As the shape of a tree takes one bit per node, a
     bit after the constant and after every term tells whether another one follows.
     """
-    return REAL + 1 + n_terms * (1 + bits_of(n_columns) + PLACE + bits_of(2 * largest))
+    return REAL + 1 + n_terms * (1 + bits_of(n_columns) + POSITION_BITS + bits_of(2 * largest))
 
 
 def network_bits(network: qsdp.BilinearNetwork) -> int:

@@ -149,7 +149,7 @@ def logistic_of_inputs(sample: Sample, encoder: Any, name: str) -> Measured:
 
 def logistic_of_columns(sample: Sample) -> Measured:
     X, X_test = sample.split.X, sample.split.X_test
-    yield from logistic(sample, X, X_test, "logistic", lambda places: sizes.PLACE * places * X.shape[1])
+    yield from logistic(sample, X, X_test, "logistic", lambda places: sizes.POSITION_BITS * places * X.shape[1])
 
 
 def logistic(

@@ -16,12 +16,21 @@ from qsdp._utils.validation import FloatArray
 from qsdp.networks.coding import encoded_bits, fold, parameter_of
 from qsdp.networks.weights import FLOAT_BITS as REAL
 from qsdp.networks.weights import bits_of
-from qsdp.report.sizes import PLACE, boosting_bits, node_bits
+from qsdp.report.sizes import POSITION_BITS, boosting_bits, node_bits
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeClassifier
 
-__all__ = ["PLACE", "REAL", "boosting_bits", "coded_bits", "linear_bits", "node_bits", "tree_bits", "weights_bits"]
+__all__ = [
+    "POSITION_BITS",
+    "REAL",
+    "boosting_bits",
+    "coded_bits",
+    "linear_bits",
+    "node_bits",
+    "tree_bits",
+    "weights_bits",
+]
 
 
 def linear_bits(weights: FloatArray, precision: int = REAL) -> int:

@@ -78,7 +78,7 @@ Self = TypeVar("Self", bound="Baseline")
 Chosen = TypeVar("Chosen", bound="CheckedSettings")
 
 
-def _below_one(name: str, value: object) -> float:
+def _check_fraction(name: str, value: object) -> float:
     number = check_real(name, value)
     if number >= 1.0:
         raise InvalidInputError(f"{name} must be from 0 to below 1; got {_show(value)}")
@@ -92,7 +92,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("batch_size", "n_epochs", "n_neurons", "patience", "start_epochs"), _positive_integer),
     **dict.fromkeys(("clip", "learning_rate"), _positive_real),
     "dtype": lambda name, value: check_choice(name, value, ("float32", "float64")),
-    "momentum": _below_one,
+    "momentum": _check_fraction,
     "verbose": lambda name, value: check_verbose(value),
 }
 
@@ -113,9 +113,9 @@ class CheckedSettings:
     """Base class of settings whose fields are also parameters of estimators; creating an object checks them."""
 
     @classmethod
-    def of(cls: type[Chosen], given: Any, **others: Any) -> Chosen:
+    def of(cls: type[Chosen], source: Any, **others: Any) -> Chosen:
         """Return settings from an estimator's parameters or from ``locals()``, with `others` in addition."""
-        values = given if isinstance(given, Mapping) else vars(given)
+        values = source if isinstance(source, Mapping) else vars(source)
         names = {field.name for field in fields(cls)} - set(others)  # type: ignore[arg-type]
         return cls(**{name: values[name] for name in names}, **others)
 
@@ -132,15 +132,15 @@ def r2_of(outputs: FloatArray, targets: FloatArray) -> float:
 
 def hold_out(fraction: object, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Split n samples at random; return the indices of the training samples, at least one, and of the held-out ones."""
-    share = _below_one("validation_fraction", fraction)
-    n_held = round(share * n)
+    held = _check_fraction("validation_fraction", fraction)
+    n_held = round(held * n)
     if n_held >= n:
-        raise InvalidInputError(f"validation_fraction must leave a sample to train on; got {share:g} of {n}")
+        raise InvalidInputError(f"validation_fraction must leave a sample to train on; got {held:g} of {n}")
     order = rng.permutation(n) if n_held else np.arange(n)
     return order[n_held:], order[:n_held]
 
 
-def _is_one_layer(estimator: Baseline) -> bool:
+def _has_single_layer(estimator: Baseline) -> bool:
     check_is_fitted(estimator)
     layers = estimator.layers_
     if len(layers) != 1:
@@ -210,7 +210,7 @@ class Baseline(SummaryBelowDiagram, _Fitted, BaseEstimator):  # type: ignore[mis
     def layers_(self) -> Sequence[TrainedLayer]:
         """The trained network as a chain of layers, from the inputs to the outputs or a monotone function of them."""
 
-    @available_if(_is_one_layer)  # type: ignore[untyped-decorator]
+    @available_if(_has_single_layer)  # type: ignore[untyped-decorator]
     def to_quadratic_form(self) -> QuadraticForm:
         """Return the pre-activations of a network of one layer as a quadratic function."""
         return self.layers_[0].form.to_quadratic_form()

@@ -71,8 +71,8 @@ class History(Summarized):
         """Append an epoch; `measured` has "loss", "score" and any other names."""
         self.seconds.append(float(seconds))
         for name, value in measured.items():
-            place = getattr(self, name) if name in {"loss", "score"} else self.extra.setdefault(name, [])
-            place.append(float(value))
+            values = getattr(self, name) if name in {"loss", "score"} else self.extra.setdefault(name, [])
+            values.append(float(value))
 
     def _summary(self) -> Summary:
         where = "" if self.diverged is None else f" in epoch {self.diverged}"
@@ -129,13 +129,13 @@ def train_epochs(
     """
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback must be callable or None; got {callback!r}")
-    kept = get_state()
+    last = get_state()
     before = history.n_epochs
     # The best epoch so far, its parameters, and its value.
-    record, state, most = before, kept, -math.inf
+    record, state, highest = before, last, -math.inf
     if best is not None:
         earlier = history.loss if best == "loss" else history.extra.get(best, [])
-        most = max((_worth(best, value) for value in earlier), default=most)
+        highest = max((_worth(best, value) for value in earlier), default=highest)
     with progress(verbose) as stages, stages.stage(name) as bar:
         try:
             for epoch in range(n_epochs):
@@ -148,16 +148,16 @@ def train_epochs(
                     measured = {"loss": math.nan}
                 if not math.isfinite(measured["loss"]):
                     history.stopped, history.diverged = "diverged", epoch + 1
-                    set_state(kept)
+                    set_state(last)
                     warn(
                         f"training diverged in epoch {epoch + 1} (loss {measured['loss']}): the parameters are those "
                         f"after {epoch} epochs; try {suggestion}"
                     )
                     break
-                kept = get_state()
+                last = get_state()
                 history.add(seconds, measured)
-                if best is not None and _worth(best, measured[best]) > most:
-                    record, state, most = history.n_epochs, kept, _worth(best, measured[best])
+                if best is not None and _worth(best, measured[best]) > highest:
+                    record, state, highest = history.n_epochs, last, _worth(best, measured[best])
                 bar.count(epoch + 1, n_epochs, _figures(history, before + n_epochs))
                 stopped = callback is not None and callback(history) is True
                 if best is not None and patience is not None and history.n_epochs - record >= patience:
@@ -166,7 +166,7 @@ def train_epochs(
                     history.stopped = reason if isinstance(reason, str) else "callback"
                     break
         except KeyboardInterrupt:
-            set_state(kept)
+            set_state(last)
             history.stopped = "interrupted"
             warn(f"training was interrupted: the parameters are those after {history.n_epochs} of {n_epochs} epochs")
     if best is not None:

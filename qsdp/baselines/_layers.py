@@ -27,7 +27,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 from qsdp.pipeline import QSDPResult
 
-__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "one_a_layer", "quantize_layers", "relu"]
+__all__ = ["AffineForm", "QuantizedChain", "TrainedLayer", "per_layer", "quantize_layers", "relu"]
 
 #: Maximum number of layers in a summary.
 _LISTED = 8
@@ -187,7 +187,7 @@ def quantize_layers(
     layers = tuple(layers)
     if not layers:
         raise InvalidInputError("layers must hold at least one layer; got none")
-    sizes = [check_integer("n_neurons", size, minimum=1) for size in one_a_layer("n_neurons", n_neurons, len(layers))]
+    sizes = [check_integer("n_neurons", size, minimum=1) for size in per_layer("n_neurons", n_neurons, len(layers))]
     rng = check_random_state(random_state)
     exact = matched = check_matrix("X", X)
     matches = []
@@ -202,7 +202,7 @@ def quantize_layers(
     return QuantizedChain(tuple(matches), layers)
 
 
-def one_a_layer(name: str, value: Any, n_layers: int, layer: str = "layer") -> list[Any]:
+def per_layer(name: str, value: Any, n_layers: int, layer: str = "layer") -> list[Any]:
     """Return a list of one value per layer, given one value for all layers or a sequence of values."""
     if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
         return [value] * n_layers

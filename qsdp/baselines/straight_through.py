@@ -124,8 +124,8 @@ class _LatentTraining(NetworkTraining):
         multiply the second layer. For activations with a linear or constant part, where a scale of the argument is not
         a scale of the value, only the signs of the second layer are used.
         """
-        found = network.roundings(self.problem.levels)
-        scales = np.stack([one.scales for one in found])
+        roundings = network.roundings(self.problem.levels)
+        scales = np.stack([rounding.scales for rounding in roundings])
         latent = network.factors / np.where(scales > 0.0, scales * self.M, 1.0)[:, :, None]
         lifted = self.problem.activation is not None and self.problem.activation.lifted
         with require_torch().no_grad():
@@ -142,9 +142,9 @@ class _LatentTraining(NetworkTraining):
                 self._a.copy_(self._a.new_tensor(wanted))
             else:
                 fixed = self._a.abs().cpu().numpy()
-                share = np.abs(wanted).sum(axis=0) / fixed.sum(axis=0)
+                gain = np.abs(wanted).sum(axis=0) / fixed.sum(axis=0)
                 # Analytic scales of these latent weights are nearly one.
-                self._gain.copy_(self._gain.new_tensor(share / self._unit))
+                self._gain.copy_(self._gain.new_tensor(gain / self._unit))
 
     def network(self) -> BilinearNetwork | PolynomialNetwork:
         """Return the network of the levels, in the user's units."""
@@ -201,8 +201,8 @@ class _StraightThrough(QuadraticNetworkTrained):
 
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         warn_of_scales(X)
-        given = checked(self, "n_neurons", "start_epochs", "refit")
-        m = given["n_neurons"]
+        options = checked(self, "n_neurons", "start_epochs", "refit")
+        m = options["n_neurons"]
         second_layer = check_choice("second_layer", self.second_layer, SECOND_LAYERS)
         activation = get_activation(self.activation)
         if second_layer == "analytic" and activation is not None and activation.lifted:
@@ -221,7 +221,7 @@ class _StraightThrough(QuadraticNetworkTrained):
                 descent,
                 optimizer="sgd",
                 learning_rate=START_RATE,
-                n_epochs=given["start_epochs"],
+                n_epochs=options["start_epochs"],
                 callback=None,
                 patience=None,
             )
@@ -231,7 +231,7 @@ class _StraightThrough(QuadraticNetworkTrained):
         # Levels jump back and forth, so that the last epoch is not the best.
         descent.run(training, rng, history, self._score, width=m, held=apart, best="loss")
         self.network_ = training.network()
-        if given["refit"]:
+        if options["refit"]:
             bilinear = self.network_ if isinstance(self.network_, BilinearNetwork) else from_polynomial(self.network_)
             whole = TrainingProblem(
                 self._inputs(X),

@@ -110,13 +110,13 @@ def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type:
         if deadline.over() or closed:
             return certificate
         # The gradient at the network is not a useful dual vector if the loss has kinks or the network is not optimal.
-        found = column_generation(
+        generated = column_generation(
             problem, relaxation=relaxation, start=network, time_limit=None, random_state=0, verbose=True
         ).certificate
-    if found.proof is None or found.lower_bound <= certificate.lower_bound:
+    if generated.proof is None or generated.lower_bound <= certificate.lower_bound:
         return certificate
-    bound = min(found.lower_bound, certificate.objective)
-    return Certificate(bound, certificate.objective, found.bound_type, replace(found.proof, network=network))
+    bound = min(generated.lower_bound, certificate.objective)
+    return Certificate(bound, certificate.objective, generated.bound_type, replace(generated.proof, network=network))
 
 
 def _save_rows(problem: TrainingProblem, path: Path) -> None:

@@ -45,14 +45,14 @@ def demo(
     from qsdp.estimators import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 
     check_choice("--dataset", dataset, SPECS)
-    given = {"encoding": "standard", **flags.training_options({"refine": refine, "seed": seed})}
+    settings = {"encoding": "standard", **flags.training_options({"refine": refine, "seed": seed})}
     numbers = SPECS[dataset].task == "regression"
     with stage(f"Loading {dataset}"):
         X, X_test, y, y_test = load_bundled(dataset).split(seed)
     with stage(f"Training with {X.shape[1]} columns"):
         estimator = QuantizedNetworkRegressor if numbers else QuantizedNetworkClassifier
         # Thresholds would be inputs that the linear model does not have.
-        model = estimator(**given, verbose=True).fit(X, y)
+        model = estimator(**settings, verbose=True).fit(X, y)
     with stage(f"Baseline: {'ridge' if numbers else 'logistic'} regression"):
         linear = RidgeCV(np.logspace(-3, 4, 15)) if numbers else LogisticRegression(max_iter=2000)
         rival = make_pipeline(StandardScaler(), linear).fit(X, y)
@@ -74,7 +74,7 @@ def demo(
         ]
     )
     typer.echo()
-    changed = {name: value for name, value in given.items() if value != getattr(estimator(), name)}
+    changed = {name: value for name, value in settings.items() if value != getattr(estimator(), name)}
     arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
     gains = _gains(y_test, model.predict(X_test), rounded.predict(X_test), numbers=numbers)
     print_facts(
@@ -107,8 +107,8 @@ def _reason(network: BilinearNetwork, refine: str) -> str:
 def _use_of_bound(certificate: Certificate) -> str:
     if certificate.proven_optimal:
         return "neither more neurons nor longer training can lower the objective"
-    share = format_percent(certificate.relative_gap)
-    return f"more neurons or training can lower the objective by at most {share}"
+    gap = format_percent(certificate.relative_gap)
+    return f"more neurons or training can lower the objective by at most {gap}"
 
 
 def _gains(y: Any, ours: Any, theirs: Any, *, numbers: bool) -> FloatArray:

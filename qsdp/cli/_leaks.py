@@ -34,14 +34,14 @@ def leaking_columns(fitted: ScoredRows, part: ScoredRows) -> list[str]:
     train, test = encoder._table(fitted.table, warned=True), encoder._table(part.table, warned=True)
     learned = fitted.truth >= 0 if classes else np.ones(len(fitted.truth), dtype=bool)
     scored = part.truth >= 0 if classes else np.ones(len(part.truth), dtype=bool)
-    found = []
+    leaking = []
     for position in encoder.encoding_.used:
         pair = train[position][learned], test[position][scored]
         if columns[position].categories is not None:
             pair = _means_of_categories(*pair, fitted.truth[learned])
         if _predicts(pair, fitted.truth[learned], part.truth[scored], classes=classes):
-            found.append(columns[position].name)
-    return found
+            leaking.append(columns[position].name)
+    return leaking
 
 
 def _predicts(columns: tuple[FloatArray, FloatArray], learned: FloatArray, truth: FloatArray, *, classes: bool) -> bool:

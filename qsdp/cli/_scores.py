@@ -17,8 +17,8 @@ from qsdp.report.figures import Figure, show_score
 from qsdp.report.rivals import linear_model
 from qsdp.tables.scored import ScoredRows
 
-#: A class of a smaller share of the training rows, with a smaller recall, calls for weights.
-_RARE, _FOUND = 0.2, 0.5
+#: Warn of classes rarer than this in training whose recall is below that.
+_RARE_CLASS, _LOW_RECALL = 0.2, 0.5
 
 
 def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
@@ -46,14 +46,14 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
     return figures if number else figures + _of_classes(fitted, model.result_.rows.sample_weight, parts[-1])
 
 
-def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) -> list[Figure]:
-    """Return the figures for classes on training or test rows; `given` are the sample weights of the fit."""
+def _of_classes(fitted: ScoredRows, sample_weight: FloatArray | None, part: ScoredRows) -> list[Figure]:
+    """Return the figures for classes on training or test rows; `sample_weight` is that of the fit."""
     model, rows, classes = part.model, part.name, [str(label) for label in part.model.classes_.tolist()]
     truth, _, weights = part.known()
     if not len(truth):
         return []
-    shares = np.bincount(fitted.truth.astype(int), fitted.weights, minlength=len(classes))
-    largest = int(np.argmax(shares))
+    frequencies = np.bincount(fitted.truth.astype(int), fitted.weights, minlength=len(classes))
+    largest = int(np.argmax(frequencies))
 
     def accuracy(predicted: npt.NDArray[Any]) -> str:
         return show_score(float(np.average(predicted == truth, weights=weights)), number=False)
@@ -62,7 +62,7 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
         ("", accuracy(np.full(len(truth), largest)), f"{rows}, if {classes[largest]!r} is always predicted"),
         (
             "",
-            accuracy(linear_model(fitted, given).predict(part.inputs[part.truth >= 0])),
+            accuracy(linear_model(fitted, sample_weight).predict(part.inputs[part.truth >= 0])),
             f"{rows}, logistic regression on the inputs",
         ),
     ]
@@ -72,11 +72,12 @@ def _of_classes(fitted: ScoredRows, given: FloatArray | None, part: ScoredRows) 
     if not math.isnan(area):
         figures.append(("AUC", f"{area:.3f}", f"{rows}, area under the ROC curve"))
     for code, recall in recalls.items():
-        share = shares[code] / shares.sum()
-        if share < _RARE and recall < _FOUND and model.class_weight is None:
+        frequency = frequencies[code] / frequencies.sum()
+        if frequency < _RARE_CLASS and recall < _LOW_RECALL and model.class_weight is None:
             warnings.warn(
-                f"class {classes[code]!r} has {100.0 * share:.1f} % of the training rows, and {100.0 * recall:.0f} % "
-                f"of its {rows} are predicted correctly; with --class-weight balanced, all classes weigh the same",
+                f"class {classes[code]!r} has {100.0 * frequency:.1f} % of the training rows, and "
+                f"{100.0 * recall:.0f} % of its {rows} are predicted correctly; with --class-weight "
+                "balanced, all classes weigh the same",
                 QSDPWarning,
                 stacklevel=2,
             )

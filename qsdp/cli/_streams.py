@@ -52,9 +52,9 @@ class _PlainFlags:
 
     def get_params(self, ctx: Any) -> Any:
         params = super().get_params(ctx)  # type: ignore[misc]
-        for one in params:
-            if getattr(one, "is_flag", False):
-                one.metavar = ""
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
         return params
 
 
@@ -82,12 +82,12 @@ class Group(_PlainFlags, TyperGroup):
         return get_command(command)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        with _failures_in_one_line(debug=False):
+        with _short_failures(debug=False):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         _PRINTED.set(set())
-        with _failures_in_one_line(debug=bool(ctx.params.get("debug"))):
+        with _short_failures(debug=bool(ctx.params.get("debug"))):
             # A file that the command opens could get the number of standard output, and its lines.
             if sys.stdout is None:
                 raise InvalidInputError("standard output is closed; redirect it to a file or to /dev/null")
@@ -95,7 +95,7 @@ class Group(_PlainFlags, TyperGroup):
 
 
 @contextmanager
-def _failures_in_one_line(*, debug: bool) -> Iterator[None]:
+def _short_failures(*, debug: bool) -> Iterator[None]:
     try:
         yield
     except (typer.Exit, typer.Abort, BrokenPipeError):
@@ -150,7 +150,7 @@ def _internal(error: Exception) -> str:
         for frame, _ in traceback.walk_tb(error.__traceback__)
     ]
     # The error may have been raised in another package, which the user did not call.
-    step = next((one for one in reversed(steps) if one.startswith("qsdp.")), "qsdp")
+    step = next((name for name in reversed(steps) if name.startswith("qsdp.")), "qsdp")
     what = f"internal failure in {step[-_LONGEST // 3 :]}: {type(error).__name__[: _LONGEST // 4]}"
     hint = "; please report what `qsdp --debug COMMAND` prints"
     text = " ".join(str(error).split())
@@ -204,7 +204,7 @@ def stage(name: str) -> Iterator[ProgressBar]:
             with progress(True, transient=True) as stages, stages.stage(name) as bar:
                 yield bar
         finally:
-            texts = [str(one.message) for one in caught if issubclass(one.category, QSDPWarning)]
+            texts = [str(warning.message) for warning in caught if issubclass(warning.category, QSDPWarning)]
             for text in texts:
                 if text not in (printed := _PRINTED.get(set())):
                     printed.add(text)
@@ -239,7 +239,7 @@ def destination(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Path
     if not os.access(path.parent, os.W_OK):
         raise InvalidInputError(f"cannot write {shown}: no permission in the folder {str(path.parent)!r}")
     if path.exists():
-        if any(given.exists() and path.samefile(given) for given in inputs):
+        if any(source.exists() and path.samefile(source) for source in inputs):
             raise InvalidInputError(f"{shown} is the input; give another name with --output")
         if not force:
             raise InvalidInputError(f"{shown} exists; overwrite it with --force or give another --output")

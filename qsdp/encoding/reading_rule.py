@@ -32,8 +32,8 @@ __all__ = [
     "is_missing",
     "is_wide",
     "kind_of",
-    "place_of",
     "read_column",
+    "row_name",
 ]
 
 #: Kinds of columns.
@@ -120,7 +120,7 @@ def is_wide(column: Any) -> bool:
     return str(getattr(column, "dtype", "")) in _INTEGERS_OF_POLARS
 
 
-def place_of(column: Any, row: int) -> str:
+def row_name(column: Any, row: int) -> str:
     """Name a row in messages: "line 7" if the index of the column or data frame numbers lines, else by row number."""
     index: Any = getattr(column, "index", None)
     return f"{index.name} {index[row]}" if getattr(index, "name", None) else f"row {row}"
@@ -313,7 +313,7 @@ def _typed(entries: npt.NDArray[Any], by_type: str | None, kind: str, column: An
     else:
         floats = entries.astype(np.float64)
     if np.any(infinite := np.isinf(floats)):
-        position = place_of(column, int(infinite.argmax()))
+        position = row_name(column, int(infinite.argmax()))
         raise InvalidInputError(f"column {name!r} contains infinity in {position}; numbers must be finite, or missing")
     return floats
 

@@ -26,8 +26,8 @@ from qsdp.encoding.reading_rule import (
     chosen_columns,
     is_missing,
     kind_of,
-    place_of,
     read_column,
+    row_name,
 )
 from qsdp.encoding.table_encoding import Encoding
 from qsdp.encoding.used_columns import columns_of_training, is_frame, listing
@@ -258,7 +258,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         entries, odd = read_column(column, name, kind, known, declared=declared)
         if odd and not warned:
             row, text = odd[0]
-            what, such = f"column {name!r} holds {PLURALS[kind]}", f"such as {text!r:.60} in {place_of(column, row)}"
+            what, such = f"column {name!r} holds {PLURALS[kind]}", f"such as {text!r:.60} in {row_name(column, row)}"
             if len(odd) > sum(not is_missing(entry) for entry in entries.tolist()):
                 raise InvalidInputError(
                     f"{what} written like {EXAMPLES[kind]!r}, in which most of its entries here cannot be read, "

@@ -59,9 +59,9 @@ class Display(ABC):
         listed = [ax] if cls._n_axes == 1 or not np.iterable(ax) else list(ax)
         if len(listed) != cls._n_axes:
             raise InvalidTypeError(f"ax must be two matplotlib axes or None; got {len(listed)}")
-        for one in listed:
-            if not isinstance(one, Axes):
-                raise InvalidTypeError(f"ax must be matplotlib axes or None; got {type(one).__name__}")
+        for axes in listed:
+            if not isinstance(axes, Axes):
+                raise InvalidTypeError(f"ax must be matplotlib axes or None; got {type(axes).__name__}")
 
     @abstractmethod
     def _draw(self, ax: Any, style: dict[str, Any]) -> None:
@@ -120,13 +120,13 @@ def last_step(estimator: Any, method: str) -> tuple[Any, Any]:
     return before, estimator
 
 
-def check_sizes(sizes: Sequence[int] | None, least: int) -> list[int]:
-    """Check numbers of neurons, each at least `least`, and sort them; None becomes 10, 30, ..., 10000."""
+def check_sizes(sizes: Sequence[int] | None, minimum: int) -> list[int]:
+    """Check numbers of neurons, each at least `minimum`, and sort them; None becomes 10, 30, ..., 10000."""
     if sizes is None:
-        return [size for size in (10, 30, 100, 300, 1000, 3000, 10_000) if size >= least]
+        return [size for size in (10, 30, 100, 300, 1000, 3000, 10_000) if size >= minimum]
     if isinstance(sizes, str) or not np.iterable(sizes):
         raise InvalidTypeError(f"sizes must be numbers of neurons in a sequence; got {sizes!r}")
-    checked = [check_integer("sizes", size, minimum=least) for size in sizes]
+    checked = [check_integer("sizes", size, minimum=minimum) for size in sizes]
     if not checked or len(set(checked)) < len(checked):
         raise InvalidInputError(f"sizes must be distinct numbers of neurons, at least one; got {list(sizes)!r}")
     return sorted(checked)

@@ -91,8 +91,8 @@ class FiltersDisplay(Display):
         n_shown = check_integer("n_shown", n_shown, minimum=1)
         weights = self._penalties = encoder.layout_.priced(network.output_weights, network.block)
         if output is not None:
-            kept = check_integer("output", output, minimum=0, maximum=network.n_outputs - 1)
-            weights = np.where(np.arange(network.n_outputs) == kept, weights, 0.0)
+            chosen = check_integer("output", output, minimum=0, maximum=network.n_outputs - 1)
+            weights = np.where(np.arange(network.n_outputs) == chosen, weights, 0.0)
         order = np.argsort(-np.abs(weights), axis=None, kind="stable")[: min(n_shown, int(np.count_nonzero(weights)))]
         self.neurons_ = np.column_stack(np.unravel_index(order, weights.shape))
         columns, rows = min(_ROW, max(len(order), 1)), -(-max(len(order), 1) // _ROW)
@@ -124,8 +124,8 @@ class FiltersDisplay(Display):
         ax.grid(False)
         ax.set_axis_off()
         width, height = _CELL
-        for place, (j, c) in enumerate(self.neurons_.tolist()):
-            x, y = width * (place % _ROW), -height * (place // _ROW)
+        for cell, (j, c) in enumerate(self.neurons_.tolist()):
+            x, y = width * (cell % _ROW), -height * (cell // _ROW)
             for k, signs in enumerate((self.network.U[j], self.network.V[j])):
                 filtered, constant = self.encoder.picture(signs, int(self.network.block[j]))
                 self._picture(ax, (filtered > 0).astype(float), x + 1.3 * k, y, **style)
@@ -151,8 +151,8 @@ class FiltersDisplay(Display):
         encoder = self.encoder
         if isinstance(encoder, Patches):
             grid, region = encoder.grid_of(block)
-            places = zip(grid.edges, divmod(region, grid.regions), strict=True)
-            parts = [(edges[one], edges[one + 1] - 1) for edges, one in places]
+            axes = zip(grid.edges, divmod(region, grid.regions), strict=True)
+            parts = [(edges[index], edges[index + 1] - 1) for edges, index in axes]
             sides = [side // grid.downsample for side in grid.image_shape[:2]]
             # Pixels under the patches of the region, without the padding.
             spans = [

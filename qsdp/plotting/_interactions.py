@@ -130,41 +130,41 @@ class InteractionDisplay(Display):
         return cls.from_effects(effects, output=output, n_columns=n_columns, ax=ax, **image_kw)
 
     def _draw(self, ax: Sequence[Axes], style: dict[str, Any]) -> None:
-        one = self.effects.output(self.output)
-        importances = one.importances
+        effects = self.effects.output(self.output)
+        importances = effects.importances
         shown = np.argsort(-importances, kind="stable")[: self.n_columns]
-        self.columns_ = [one.columns[j] for j in shown]
-        self._draw_bars(ax[0], one.main[shown])
-        self._draw_triangle(ax[1], one.interactions[np.ix_(shown, shown)], style)
+        self.columns_ = [effects.columns[j] for j in shown]
+        self._draw_bars(ax[0], effects.main[shown])
+        self._draw_triangle(ax[1], effects.interactions[np.ix_(shown, shown)], style)
         title = "main effects"
-        if len(shown) < len(one.columns):
-            title += f", {len(shown)} of {len(one.columns)} columns: {format_percent(importances[shown].sum())}"
+        if len(shown) < len(effects.columns):
+            title += f", {len(shown)} of {len(effects.columns)} columns: {format_percent(importances[shown].sum())}"
         ax[0].set_title(title)
         ax[1].set_title("interactions")
 
     def _draw_bars(self, ax: Axes, sizes: FloatArray) -> None:
-        places = np.arange(len(sizes))
-        self.bars_ = ax.barh(places, sizes, color=COLOURS[0], height=0.7)
+        positions = np.arange(len(sizes))
+        self.bars_ = ax.barh(positions, sizes, color=COLOURS[0], height=0.7)
         draw_grid(ax, "x")
         ax.set(ylim=(len(sizes) - 0.5, -0.5), xlabel="standard deviation")
-        ax.set_yticks(places, [_short(name) for name in self.columns_])
+        ax.set_yticks(positions, [_short(name) for name in self.columns_])
         ax.tick_params(axis="y", length=0)
 
     def _draw_triangle(self, ax: Axes, sizes: FloatArray, style: dict[str, Any]) -> None:
-        places, names = np.arange(len(sizes)), [_short(name) for name in self.columns_]
+        positions, names = np.arange(len(sizes)), [_short(name) for name in self.columns_]
         pairs = np.ma.masked_where(np.tri(len(sizes), dtype=bool), sizes)
         # A positive maximum gives zero its own colour even if nothing interacts.
         top = float(sizes.max()) or 1.0
-        kept = {"cmap": "Blues", "vmin": 0.0, "vmax": top, "interpolation": "nearest", "aspect": "auto", **style}
-        self.image_ = ax.imshow(pairs, **kept)
-        ax.set_xticks(places[1:], names[1:], rotation=90)
+        style = {"cmap": "Blues", "vmin": 0.0, "vmax": top, "interpolation": "nearest", "aspect": "auto", **style}
+        self.image_ = ax.imshow(pairs, **style)
+        ax.set_xticks(positions[1:], names[1:], rotation=90)
         ax.set_yticks([])
         ax.xaxis.tick_top()
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         # Rows begin at the diagonal, so their names are written there.
-        for place, name in enumerate(names):
-            ax.text(place + 0.4, place, name, ha="right", va="center")
+        for position, name in enumerate(names):
+            ax.text(position + 0.4, position, name, ha="right", va="center")
         if len(sizes) <= _WRITTEN:
             for i, j in combinations(range(len(sizes)), 2):
                 colour = "white" if sizes[i, j] > 0.6 * top else "black"

@@ -115,7 +115,7 @@ def scores_of(rows: ScoredRows, names: Sequence[str]) -> dict[str, float]:
 def facts_of_rows(parts: list[ScoredRows], problem: Any, size: str) -> dict[str, Any]:
     """Return scores of rows, beside those of rivals if the problem is that of the training."""
     names, last, classes = measures(parts), parts[-1], class_names(parts[0].model)
-    table = [(part.name, f"{len(part.truth):,}", *(show_measure(*one) for one in scores_of(part, names).items()))
+    table = [(part.name, f"{len(part.truth):,}", *(show_measure(*score) for score in scores_of(part, names).items()))
              for part in parts]  # fmt: skip
     facts = {
         "rows": last.name,
@@ -150,7 +150,7 @@ def _beside_rivals(parts: list[ScoredRows], weights: FloatArray | None, measure:
 
     # The network has no difference to itself.
     lines = [(*line("this network", _predicted(rows), size)[:3], "")]
-    lines += [line(one.name, one.predictions[-1], _bytes(one.bits)) for one in rivals_of(parts, weights)]
+    lines += [line(rival.name, rival.predictions[-1], _bytes(rival.bits)) for rival in rivals_of(parts, weights)]
     if classes is not None:
         code, _ = fitted.common_class()
         lines.append(line(f"always {classes[code]!r}", np.full(len(rows.truth), code), ""))

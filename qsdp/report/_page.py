@@ -117,7 +117,7 @@ def check_suffix(what: str, path: str | os.PathLike[str]) -> None:
 def _digested(what: str, path: str | os.PathLike[str]) -> tuple[str, str, str]:
     """Return the role, the name and the SHA-256 digest of a file, or of the files of a folder, ordered by name."""
     digest = hashlib.sha256()
-    for file in sorted(one for one in [Path(path), *Path(path).rglob("*")] if one.is_file()):
+    for file in sorted(entry for entry in [Path(path), *Path(path).rglob("*")] if entry.is_file()):
         digest.update(file.read_bytes())
     return what, Path(path).name, digest.hexdigest()
 

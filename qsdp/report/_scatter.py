@@ -55,10 +55,10 @@ def scatter(x: FloatArray, y: FloatArray, **texts: str) -> dict[str, Any]:
 def _ticks(low: float, high: float) -> tuple[list[float], list[str]]:
     """Return three to seven round values of an axis, and their labels, all in the same notation."""
     power = 10.0 ** math.floor(math.log10(high - low))
-    step = next(one * power for one in (0.1, 0.2, 0.5, 1.0, 2.0) if high - low <= 6.0 * one * power)
+    step = next(factor * power for factor in (0.1, 0.2, 0.5, 1.0, 2.0) if high - low <= 6.0 * factor * power)
     ticks = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    place, largest = math.floor(math.log10(step) + 1e-9), max(map(abs, ticks))
-    if largest < _DECIMAL and place >= -4:
-        return ticks, [f"{value:,.{max(0, -place)}f}" for value in ticks]
-    digits = max(0, math.floor(math.log10(largest) + 1e-9) - place)
+    exponent, largest = math.floor(math.log10(step) + 1e-9), max(map(abs, ticks))
+    if largest < _DECIMAL and exponent >= -4:
+        return ticks, [f"{value:,.{max(0, -exponent)}f}" for value in ticks]
+    digits = max(0, math.floor(math.log10(largest) + 1e-9) - exponent)
     return ticks, ["0" if value == 0.0 else f"{value:.{digits}e}" for value in ticks]

@@ -28,9 +28,9 @@ def script_of(model: Any) -> str | None:
         return None
     used, columns = description.encoding.used, description.encoding.columns
     importances = getattr(model, "feature_importances_", np.zeros(len(columns)))
-    by_effect = sorted(used, key=lambda place: -float(importances[place]))
+    by_effect = sorted(used, key=lambda position: -float(importances[position]))
     settings = {
-        "starts": [_start(description, place) for place in range(len(columns))],
+        "starts": [_start(description, position) for position in range(len(columns))],
         "first": sorted(by_effect[:_CONTROLS]),
         "others": sorted(by_effect[_CONTROLS:]),
     }
@@ -39,16 +39,16 @@ def script_of(model: Any) -> str | None:
     return f"\n{module.source}\n{{\nconst TRIAL = {stored};\n\n{controls}}}\n"
 
 
-def _start(description: ModelDescription, place: int) -> Any:
+def _start(description: ModelDescription, position: int) -> Any:
     """Return the value with which a control starts: the median, the number of the most frequent category, or None."""
     assert description.encoding is not None
-    column = description.encoding.columns[place]
+    column = description.encoding.columns[position]
     if column.categories is None or description.moments is None:
         return column.fill
     frequencies = np.full(len(column.categories), np.nan)
-    for one, mean in zip(description.encoding.expressions, description.moments.mean, strict=True):
-        if one.position == place and one.kind in {"equals", "missing"}:
-            frequencies[column.categories.index(one.value)] = one.center + one.scale * mean
+    for expression, mean in zip(description.encoding.expressions, description.moments.mean, strict=True):
+        if expression.position == position and expression.kind in {"equals", "missing"}:
+            frequencies[column.categories.index(expression.value)] = expression.center + expression.scale * mean
     # A category without an input of its own has the other rows.
     rest = 1.0 - np.nansum(frequencies)
     return int(np.argmax(np.where(np.isnan(frequencies), rest, frequencies)))

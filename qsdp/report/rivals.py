@@ -88,7 +88,7 @@ def _boosting(parts: list[ScoredRows], weights: FloatArray | None) -> Rival:
 
 def mean_and_error(values: FloatArray, weights: FloatArray | None = None) -> tuple[float, float]:
     """Return the weighted mean of values of rows, and its standard error."""
-    shares = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
-    mean = float(shares @ values)
-    spread = float(np.sum((shares * (values - mean)) ** 2))
+    fractions = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
+    mean = float(fractions @ values)
+    spread = float(np.sum((fractions * (values - mean)) ** 2))
     return mean, float(np.sqrt(spread * len(values) / max(len(values) - 1, 1)))

@@ -15,10 +15,10 @@ import numpy as np
 from qsdp.encoding import Encoding
 from qsdp.networks.weights import FLOAT_BITS, bits_of
 
-__all__ = ["LINEAR_BITS", "PLACE", "boosting_bits", "encoding_bits", "node_bits", "rounded_linear"]
+__all__ = ["LINEAR_BITS", "POSITION_BITS", "boosting_bits", "encoding_bits", "node_bits", "rounded_linear"]
 
 #: Bits of a position on the axis of a column.
-PLACE = 16
+POSITION_BITS = 16
 
 #: Bits of each number of a rounded linear model; half as many cost half a point of accuracy.
 LINEAR_BITS = 8
@@ -30,8 +30,8 @@ def encoding_bits(encoding: Encoding, standardisation: int = 2) -> int:
     Quadratic models need mean and deviation of a number (2), linear ones the deviation (1), as the constant absorbs the
     means, and coefficients that are real numbers absorb both (0).
     """
-    places = {"value": standardisation, "above": 1}
-    return PLACE * sum(places.get(expression.kind, 0) for expression in encoding.expressions)
+    counts = {"value": standardisation, "above": 1}
+    return POSITION_BITS * sum(counts.get(expression.kind, 0) for expression in encoding.expressions)
 
 
 def rounded_linear(linear: Any) -> tuple[Any, int]:
@@ -47,7 +47,7 @@ def rounded_linear(linear: Any) -> tuple[Any, int]:
 
 def node_bits(n_leaves: int, n_columns: int, leaf: int) -> int:
     """Return the bits of a tree: a type per node, a column and threshold per split, `leaf` bits per leaf."""
-    return (n_leaves - 1) * (1 + bits_of(n_columns) + PLACE) + n_leaves * (1 + leaf)
+    return (n_leaves - 1) * (1 + bits_of(n_columns) + POSITION_BITS) + n_leaves * (1 + leaf)
 
 
 def boosting_bits(model: Any) -> int:

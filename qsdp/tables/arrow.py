@@ -75,8 +75,8 @@ def arrow_readings(name: str, kind: str, rows: int | None) -> Iterator[Reading]:
             if batch is None:
                 return
             parts = {
-                label: _categories(one) if label in categorical else _column(one)
-                for label, one in zip(columns, batch.columns, strict=True)
+                label: _categories(column) if label in categorical else _column(column)
+                for label, column in zip(columns, batch.columns, strict=True)
             }
         yield Reading(named_frame(name, parts, range(first, first + len(batch)), "row"), left_out)
         first += len(batch)
@@ -102,8 +102,8 @@ def _dataset(name: str, kind: str) -> Any:
 
 def _parts(name: str) -> list[str]:
     """Return the Parquet files of a folder; as elsewhere, names that begin with _ or . are those of other files."""
-    found = sorted(path for path in Path(name).rglob("*.parquet") if path.is_file())
-    parts = [str(path) for path in found if not any(one[0] in "_." for one in path.relative_to(name).parts)]
+    paths = sorted(path for path in Path(name).rglob("*.parquet") if path.is_file())
+    parts = [str(path) for path in paths if not any(part[0] in "_." for part in path.relative_to(name).parts)]
     if not parts:
         raise InvalidInputError(f"{name!r} is a folder without Parquet files (*.parquet)")
     return parts
@@ -120,17 +120,19 @@ def _decoded(schema: Any) -> Any:
 def _index_columns(schema: Any) -> list[str]:
     """Return the columns that pandas wrote as the index of a data frame."""
     try:
-        index = [one for one in _written_by_pandas(schema).get("index_columns", []) if isinstance(one, str)]
+        index = [name for name in _written_by_pandas(schema).get("index_columns", []) if isinstance(name, str)]
     except (ValueError, AttributeError, TypeError):
         return []
-    return [one for one in index if one in schema.names]
+    return [name for name in index if name in schema.names]
 
 
 def _categorical_columns(schema: Any) -> list[str]:
     """Return the columns of a categorical type; Parquet keeps that of other categories than text in notes of pandas."""
     try:
         noted = {
-            one["name"] for one in _written_by_pandas(schema).get("columns", []) if one["pandas_type"] == "categorical"
+            column["name"]
+            for column in _written_by_pandas(schema).get("columns", [])
+            if column["pandas_type"] == "categorical"
         }
     except (ValueError, AttributeError, TypeError, KeyError):
         noted = set()
@@ -181,7 +183,7 @@ def _categories(column: Any) -> pandas.Categorical:
     """Convert a categorical column to a categorical one of text."""
     import pandas as pd
 
-    return pd.Categorical([None if one is None else str(one) for one in column.to_pylist()])
+    return pd.Categorical([None if entry is None else str(entry) for entry in column.to_pylist()])
 
 
 def _column(column: Any) -> npt.NDArray[Any]:
@@ -201,4 +203,6 @@ def _column(column: Any) -> npt.NDArray[Any]:
     if types.is_timestamp(kind):
         times: npt.NDArray[Any] = column.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
         return times
-    return np.fromiter((one.strip() if isinstance(one, str) else one for one in column.to_pylist()), dtype=object)
+    return np.fromiter(
+        (entry.strip() if isinstance(entry, str) else entry for entry in column.to_pylist()), dtype=object
+    )

@@ -190,8 +190,8 @@ def text_readings(name: str, rows: int | None, text_format: TextFormat) -> Itera
         body = _rows(name, first, header, records)
         while some := list(islice(body, rows)):
             entries = list(zip(*(fields for _, fields in some), strict=True))
-            for place in (place for place, label in enumerate(header) if not label):
-                _check_unnamed(name, place, entries[place])
+            for position in (position for position, label in enumerate(header) if not label):
+                _check_unnamed(name, position, entries[position])
             columns = {label: column for label, column in zip(header, entries, strict=True) if label}
             objects = {label: text_format.column(name, label, column) for label, column in columns.items()}
             gaps = {
@@ -201,14 +201,14 @@ def text_readings(name: str, rows: int | None, text_format: TextFormat) -> Itera
             yield Reading(named_frame(name, objects, [line for line, _ in some], "line"), missing=gaps)
 
 
-def _check_unnamed(name: str, place: int, entries: Sequence[str]) -> None:
+def _check_unnamed(name: str, position: int, entries: Sequence[str]) -> None:
     """Check that a column without a name may be left out: it is empty, or the first one and numbers the rows."""
     if not any(entries):
         return
-    if place or not all(map(str.isdecimal, entries)) or len(set(entries)) < len(entries):
+    if position or not all(map(str.isdecimal, entries)) or len(set(entries)) < len(entries):
         entry = next(filter(None, entries))
         raise InvalidInputError(
-            f"{name!r}: every column needs a name; number {place + 1} has none, and is not an index: it holds "
+            f"{name!r}: every column needs a name; number {position + 1} has none, and is not an index: it holds "
             f"{entry!r:.60}"
         )
     warn(f"{name!r}: left out the first column, a data frame's index without a name")

@@ -94,10 +94,10 @@ class ScoredRows:
 
         truth, values, weights = self.known(network)
         labels = np.unique(truth)
-        found = recall_score(
+        recalls = recall_score(
             truth, choose_classes(values), labels=labels, average=None, sample_weight=weights, zero_division=0.0
         )
-        return dict(zip(labels.tolist(), found.tolist(), strict=True))
+        return dict(zip(labels.tolist(), recalls.tolist(), strict=True))
 
     def area(self, network: Any = None) -> float:
         """Compute the area under the ROC curve; NaN unless there are two classes, both among the rows."""

@@ -17,7 +17,7 @@ from qsdp._utils.numeric import LARGEST_INTEGER
 from qsdp._utils.summary import first_few
 from qsdp._utils.validation import FloatArray, check_choice, warn
 from qsdp.certificates.files import data_digest, problem_data
-from qsdp.encoding.reading_rule import BOOLEAN, CATEGORY, MARKERS, NUMBER, is_missing, kind_of, place_of, read_column
+from qsdp.encoding.reading_rule import BOOLEAN, CATEGORY, MARKERS, NUMBER, is_missing, kind_of, read_column, row_name
 from qsdp.encoding.used_columns import listing, require, title
 from qsdp.estimators.table_source import TableSource
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
@@ -101,7 +101,7 @@ def source_of(
         kind = kind_of(known[target], target)
     numeric = kind not in {BOOLEAN, CATEGORY}
     labels = labels_of(known[target])
-    classes, counts = (one.tolist() for one in np.unique(labels, return_counts=True))
+    classes, counts = (values.tolist() for values in np.unique(labels, return_counts=True))
     for warning in caught if len(classes) > _MANY_CLASSES else ():
         # A few classes may well look like numbers, such as <=50K and >50K.
         warn(str(warning.message))
@@ -120,7 +120,7 @@ def source_of(
             f"target {target!r} of {title(table)} has {len(classes)} classes, at most {_MAX_CLASSES} are possible: "
             f"{shown}{advice}"
         )
-    elif alike := [one for one, count in Counter(str(label).casefold() for label in classes).items() if count > 1]:
+    elif alike := [label for label, count in Counter(str(label).casefold() for label in classes).items() if count > 1]:
         same = listing(str(label) for label in classes if str(label).casefold() == alike[0])
         warn(f"target {target!r} of {title(table)}: the classes {same} differ only in upper and lower case")
     return source
@@ -159,7 +159,7 @@ def has_target(source: TableSource, table: pandas.DataFrame) -> npt.NDArray[np.b
     """Return a mask of the rows that have a target."""
     marks = frozenset() if source.kind is None else MARKERS
     entries = table[source.target].tolist()
-    return np.array([not is_missing(one) and str(one).lower() not in marks for one in entries], bool)
+    return np.array([not is_missing(entry) and str(entry).lower() not in marks for entry in entries], bool)
 
 
 def split(source: TableSource, table: pandas.DataFrame) -> tuple[pandas.DataFrame, pandas.DataFrame]:
@@ -184,7 +184,7 @@ def weights_of(source: TableSource, table: pandas.DataFrame) -> FloatArray | Non
         if np.any(rows):
             raise InvalidInputError(
                 f"{title(table)}, column {source.weights!r}: {int(rows.sum())} of {len(table)} rows have {fault}, the "
-                f"first in {place_of(table, int(rows.argmax()))}; weights must be numbers >= 0"
+                f"first in {row_name(table, int(rows.argmax()))}; weights must be numbers >= 0"
             )
     return weights
 
@@ -237,7 +237,7 @@ def numbers_of(table: pandas.DataFrame, name: str, kind: str = NUMBER) -> FloatA
     if odd:
         row, text = odd[0]
         raise InvalidInputError(
-            f"{title(table)}, {place_of(table, row)}, column {name!r}: expected a {kind}; got {text!r:.60} ({len(odd)} "
+            f"{title(table)}, {row_name(table, row)}, column {name!r}: expected a {kind}; got {text!r:.60} ({len(odd)} "
             "such entries); --decimal and --thousands say how numbers are written, --missing which texts are missing"
         )
     return numbers

@@ -21,7 +21,7 @@ import qsdp
 from benchmarks.experiments.accuracy.default_fit import SCORES, few_of_many
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, where
 from benchmarks.machinery.verdicts import Claim, exact, paired_claim
-from benchmarks.methods.bits import PLACE, encoding_bits, network_bits
+from benchmarks.methods.bits import POSITION_BITS, encoding_bits, network_bits
 from benchmarks.uci.data import LARGE, SETS, prepare
 from benchmarks.versions import ESTIMATORS, estimators_of
 from qsdp._utils.parallel import blas_threads
@@ -82,7 +82,7 @@ def bits_of(model: Any) -> int:
     of_neurons &= network.n_neurons > 0
     numbers, above = (np.array([one.kind == kind for one in expressions]) for kind in ("value", "above"))
     places = (of_neurons & numbers).sum() + (numbers & (of_neurons | weighted)).sum()
-    return int(network.n_bits + PLACE * (places + (above & (of_neurons | weighted)).sum()))
+    return int(network.n_bits + POSITION_BITS * (places + (above & (of_neurons | weighted)).sum()))
 
 
 # -- claims ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from benchmarks.methods.activations import Identity, get_differentiable
 from benchmarks.methods.layers import trained_layer
 from benchmarks.papers.fan.neurons import FAMILIES, QuadraticNeurons, check_family, draw_conventional
 from qsdp._utils.validation import FloatArray, check_flag, check_integer, check_matrix, check_targets
-from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
+from qsdp.baselines._layers import AffineForm, TrainedLayer, per_layer
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import QuadraticForm
 
@@ -144,7 +144,7 @@ def check_families(family: Any, n_layers: int) -> list[str]:
         return [family] * (n_layers - 1) + ["linear" if family == "square_act" else family]
     if not isinstance(family, Sequence):
         raise InvalidTypeError(f"family must be a name, or one for each layer; got {family!r}")
-    return [check_family(name) for name in one_a_layer("family", family, n_layers)]
+    return [check_family(name) for name in per_layer("family", family, n_layers)]
 
 
 def _form_of(layer: nn.Module) -> QuadraticForm | AffineForm:

@@ -18,7 +18,7 @@ from qsdp._utils.parallel import count_jobs
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, check_integer, check_real
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, accuracy_of, checked, r2_of
 from qsdp.baselines._history import History, train_epochs
-from qsdp.baselines._layers import TrainedLayer, one_a_layer
+from qsdp.baselines._layers import TrainedLayer, per_layer
 
 __all__ = ["RIDGE", "BPLSBase", "BPLSClassifier", "BPLSRegressor"]
 
@@ -122,7 +122,7 @@ class BPLSBase(Baseline, _FittedBPLS):
         widths = check_hidden(self.hidden)
         activations = tuple(
             get_invertible("activation", each)
-            for each in one_a_layer("activation", self.activation, len(widths), "hidden layer")
+            for each in per_layer("activation", self.activation, len(widths), "hidden layer")
         )
         output = get_invertible("output_activation", self.output_activation)
         rule = ("first" if literal else "relax") if self.hidden_target is None else self.hidden_target
@@ -131,7 +131,7 @@ class BPLSBase(Baseline, _FittedBPLS):
             linear = all(isinstance(each, Identity) for each in (*activations, output))
             small = any(isinstance(each, Softmax) for each in activations)
             ridge = 0.0 if literal else linear_ridge if linear else SOFTMAX_RIDGE if small else RIDGE
-        given = one_a_layer("eps_hidden", self.eps_hidden, len(widths), "hidden layer")
+        given = per_layer("eps_hidden", self.eps_hidden, len(widths), "hidden layer")
         eps_hidden = tuple(
             activation.check_eps("eps_hidden", eps)
             if eps is not None

@@ -23,7 +23,7 @@ from benchmarks.papers.zhang.settings import SUGGESTION, RLSParameters, RLSSetti
 from qsdp._utils.validation import FloatArray, check_choice, check_real
 from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegressor, checked
 from qsdp.baselines._history import History, train_epochs
-from qsdp.baselines._layers import AffineForm, TrainedLayer, one_a_layer
+from qsdp.baselines._layers import AffineForm, TrainedLayer, per_layer
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["RLSNetworkClassifier", "RLSNetworkRegressor"]
@@ -177,7 +177,7 @@ class _RLSNetwork(Baseline, RLSParameters):
 
     def _rates(self, n_hidden: int) -> list[float]:
         """Return the rates of the layers that RLS trains; a single number is for hidden layers or the only layer."""
-        rates = one_a_layer("learning_rate", self.learning_rate, n_hidden + (not self.hybrid), "layer that RLS trains")
+        rates = per_layer("learning_rate", self.learning_rate, n_hidden + (not self.hybrid), "layer that RLS trains")
         rates = [check_real("learning_rate", rate, strict=True) for rate in rates]
         return [*rates[:-1], 1.0] if np.isscalar(self.learning_rate) and n_hidden and not self.hybrid else rates
 

@@ -185,8 +185,8 @@ class GradientDescent(DescentParameters, CheckedSettings):
 
         def set_state(state: list[Any]) -> None:
             with torch.no_grad():
-                for tensor, kept in zip(tensors, state, strict=True):
-                    tensor.copy_(kept)
+                for tensor, stored in zip(tensors, state, strict=True):
+                    tensor.copy_(stored)
 
         def measure() -> Mapping[str, float]:
             outputs, penalty = training.evaluate()

@@ -227,12 +227,12 @@ class FloatNetwork(TwoLayerNetwork):
                 [rounding.weights for rounding in self.roundings(levels)], np.sign(self.alpha), levels
             )
             return self._as_printed(signs) if scale == "paper" else self._nearest(signs)
-        found = self.roundings(levels, scale=scale)
-        weights = [one.weights for one in found]
+        roundings = self.roundings(levels, scale=scale)
+        weights = [rounding.weights for rounding in roundings]
         if self._lifted:
-            rounded: BilinearNetwork | PolynomialNetwork = self._in_activation(found[0])
+            rounded: BilinearNetwork | PolynomialNetwork = self._in_activation(roundings[0])
         else:
-            scales = found[0].scales * found[-1].scales
+            scales = roundings[0].scales * roundings[-1].scales
             rounded = self._network(weights, self.alpha * scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1)), levels)
         return self._nearest(rounded) if corrected else rounded
 

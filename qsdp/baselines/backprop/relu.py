@@ -168,13 +168,13 @@ class ReLUNetwork(_ReLUs):
         -----
         See section D.1 of Bartan and Pilanci: "the second layer weights are only scaled".
         """
-        found = self.rounding(levels, scale=scale)
+        rounding = self.rounding(levels, scale=scale)
         # Neurons with a row of zeros have scale zero and are constant; they belong to the intercept.
-        live = found.scales > 0.0
-        column = found.scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1))
-        bias = np.divide(self.bias, found.scales, out=np.zeros_like(self.bias), where=live)
+        live = rounding.scales > 0.0
+        column = rounding.scales.reshape((-1,) + (1,) * (self.alpha.ndim - 1))
+        bias = np.divide(self.bias, rounding.scales, out=np.zeros_like(self.bias), where=live)
         constants = relu(self.bias[~live]) @ self.alpha[~live]
-        rounded = QuantizedReLUNetwork(found.weights, bias, self.alpha * column, self.intercept + constants, levels)
+        rounded = QuantizedReLUNetwork(rounding.weights, bias, self.alpha * column, self.intercept + constants, levels)
         return rounded if X is None else _calibrated(rounded, X, self.predict(X))
 
     def _rows(self) -> Rows:

@@ -117,10 +117,10 @@ def _nearest(sizes: FloatArray, M: int) -> tuple[npt.NDArray[np.int8], FloatArra
         squares = np.hstack([squares, squares + np.cumsum(4.0 * np.tile(middles, d)[order], axis=1)])
     gains = np.divide(products**2, squares, out=np.zeros_like(products), where=squares > 0.0)
     chosen = np.argmax(gains, axis=1)
-    found = np.full((m, d), lowest, dtype=np.int8)
+    levels = np.full((m, d), lowest, dtype=np.int8)
     if k:
         passed = np.empty_like(order)
         np.put_along_axis(passed, order, np.broadcast_to(np.arange(d * k), order.shape), axis=1)
-        found += 2 * (passed < chosen[:, None]).reshape(m, d, k).sum(axis=2, dtype=np.int8)
+        levels += 2 * (passed < chosen[:, None]).reshape(m, d, k).sum(axis=2, dtype=np.int8)
     best = np.arange(m), chosen
-    return found, np.divide(products[best], squares[best], out=np.zeros(m), where=squares[best] > 0.0)
+    return levels, np.divide(products[best], squares[best], out=np.zeros(m), where=squares[best] > 0.0)
