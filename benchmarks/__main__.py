@@ -40,6 +40,8 @@ HERE = Path(__file__).resolve().parent
 #: Pages of experiments in the documentation, and the experiments that have one; other pages are beside the records.
 DOCS = HERE.parent / "docs" / "results"
 DOCUMENTED = ("theory", "fig1", "printed", "proven", "solvers", "small_models", "convolutions", "microcontrollers")
+#: Experiments whose pages show a picture of `accuracy_bytes`.
+PICTURED = {"small_models": "tables", "convolutions": "images"}
 #: Handwritten pages that contain quotes.
 QUOTING = (
     *("README.md", "benchmarks/README.md", "tests/campaigns/README.md"),
@@ -249,7 +251,8 @@ def pages(out: Path | None = None) -> dict[Path, str]:
         for room, path in rooms.items():
             made[path] = filled(path.read_text(encoding="utf-8"), quotes_of_paper(room, claims, quotes_of(known)))
     for experiment, results, path in known:
-        page, picture = page_file(experiment.name, out), path.with_suffix(".png")
+        page, which = page_file(experiment.name, out), PICTURED.get(experiment.name)
+        picture = accuracy_bytes.picture(folder, which) if which else path.with_suffix(".png")
         drawn = os.path.relpath(picture, page.parent) if picture.is_file() else None
         made[page] = markdown_of(experiment, results, drawn, claims[experiment.name])
     home = HERE / "results" if out is None else out / "pages"

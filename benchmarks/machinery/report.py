@@ -77,9 +77,7 @@ def markdown_of(
     if picture is not None:
         parts.append(f"![{study.title}]({picture})")
     if claims:
-        rows = [(c.statement, c.judged, c.figures, c.why, c.basis, c.source) for c in claims]
-        headings = ("claim", "verdict", "measured", "does not hold", "kind", "source")
-        parts += ["**claims**", markdown_table(headings, rows)]
+        parts += ["**claims**", _page_table(claims)]
     return runner.markdown_of(study, results, parts)
 
 
@@ -101,6 +99,36 @@ def _answer(claims: Sequence[Claim]) -> str:
             texts.append(f"and {more} more")
         lines.append(f"- **{verdict}** ({len(matching)} of {len(claims)}): {'; '.join(texts)}.")
     return "\n".join(lines)
+
+
+def _page_table(claims: Sequence[Claim]) -> str:
+    """Return the table of claims on the page of a study; sources are a column if they differ."""
+    sources = [claim.source.removeprefix(THEORY) for claim in claims]
+    family = next((f"{paper}, " for paper in PAPERS if all(source.startswith(paper) for source in sources)), "")
+    groups: dict[str, list[tuple[str, Claim]]] = {}
+    for source, claim in zip(sources, claims, strict=True):
+        key = claim.group or f"{source}: {claim.statement}"
+        groups.setdefault(key, []).append((source.removeprefix(family), claim))
+    rows = []
+    for group in groups.values():
+        statement, verdicts, number = _merged([claim for _, claim in group])
+        (_, first), *more = group
+        measured = number if more else "; ".join(filter(None, (first.figures, first.why)))
+        rows.append((statement, verdicts, measured, ", ".join(dict.fromkeys(source for source, _ in group))))
+    width = 4 if len(set(sources)) > 1 else 3
+    return markdown_table(("claim", "verdict", "measured", "source")[:width], [row[:width] for row in rows])
+
+
+def _merged(claims: Sequence[Claim]) -> tuple[str, str, str]:
+    """Return statement, verdicts and numbers of claims that differ only in a case."""
+    (first, *more) = claims
+    numbers = [claim.number if claim.basis else claim.why for claim in claims]
+    if not more:
+        return first.statement, first.judged, numbers[0]
+    counts = Counter(claim.verdict for claim in claims)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    listed = "; ".join(f"{claim.case}: {number}" for claim, number in zip(claims, numbers, strict=True))
+    return first.group, verdicts, listed
 
 
 def _with_number(statement: str, claims: Sequence[Claim]) -> str:
@@ -198,11 +226,6 @@ def _claims_table(named_claims: Iterable[tuple[str, Claim]], link: Callable[[str
         where = ", ".join(f"[{', '.join(sources)}]({link(name)})" for name, sources in sources_by_name.items())
         claims = [claim for _, claim in group]
         kinds = ", ".join(dict.fromkeys(claim.basis for claim in claims if claim.basis))
-        numbers = [claim.number if claim.basis else claim.why for claim in claims]
-        statement, verdicts = claims[0].statement, claims[0].judged
-        if len(claims) > 1:
-            counts = Counter(claim.verdict for claim in claims)
-            statement, verdicts = claims[0].group, ", ".join(f"{counts[one]} {one}" for one in VERDICTS if counts[one])
-            numbers = [f"{claim.case}: {number}" for claim, number in zip(claims, numbers, strict=True)]
-        rows.append((where, statement, verdicts, kinds, "; ".join(numbers)))
+        statement, verdicts, number = _merged(claims)
+        rows.append((where, statement, verdicts, kinds, number))
     return markdown_table(("where", "claim", "verdict", "kind", "number"), rows)

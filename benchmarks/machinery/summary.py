@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -46,6 +46,27 @@ def summary(records: Sequence[Record], *keys: str) -> list[Table]:
                 own = parts.setdefault((part, frozenset(row)), {})
                 own.setdefault(tuple((k, _word(v)) for k, v in place.items()), []).append(row)
     return [_table(part.replace("_", " "), found) for (part, _), found in parts.items()]
+
+
+def crossed(
+    title: str,
+    records: Sequence[Record],
+    rows: Sequence[str],
+    column: str,
+    what: Callable[[Record], Any],
+    note: str = "",
+) -> Table:
+    """Return a table of one measurement: a row for each combination of parameters, a column for each value of another.
+
+    Cases that differ only in repetition share an entry.
+    """
+    cells: dict[tuple[str, ...], dict[str, list[Any]]] = {}
+    for record in records:
+        row = cells.setdefault(tuple(_word(record.case.get(name)) for name in rows), {})
+        row.setdefault(_word(record.case.get(column)), []).append(what(record))
+    columns = list(dict.fromkeys(name for row in cells.values() for name in row))
+    body = [[*named, *(_cell(row.get(name, [])) for name in columns)] for named, row in cells.items()]
+    return Table(title, [*(name.replace("_", " ") for name in rows), *columns], body, note)
 
 
 def _rows(part: str, case: Row, found: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Row, Row]]:

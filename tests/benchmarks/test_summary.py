@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.machinery.summary import summary
+from benchmarks.machinery.summary import crossed, summary
 from benchmarks.runner import Record
 
 
@@ -44,3 +44,11 @@ def test_kinds_and_what_differs_in_its_measurements_are_apart() -> None:
     assert [table.title for table in found] == ["first", "second", "second"]
     assert (found[1].headings, found[1].rows) == (["x"], [["1e-09"]])
     assert found[1].note.endswith("what b.")
+
+
+def test_a_measurement_is_shown_by_two_parameters() -> None:
+    cases = [(m, name, split) for m in (1, 2) for name in "ab" for split in range(2 if name == "a" else 1)]
+    records = [record({"gap": 0.5 * m + split}, m=m, name=name, split=split) for m, name, split in cases]
+    table = crossed("gaps", records[:-1], ("m",), "name", lambda record: record.measured["gap"])
+    assert (table.headings, table.rows) == (["m", "a", "b"], [["1", "1 ± 0.71", "0.5"], ["2", "1.5 ± 0.71", ""]])
+    assert crossed("gaps", [], ("m",), "name", lambda record: 0.0).rows == []

@@ -10,7 +10,7 @@ neurons per output; "relaxed" is the quadratic form of the relaxation; "i bits" 
 constant column is appended to the inputs of our classifiers, since their default activation has a constant part. Betas
 are "auto", chosen on the validation folds, as are the hyper-parameters of all rivals. Splits are stratified (80/20):
 ten of small sets, three of large ones, and one of "adult". Seconds are CPU time of one thread for the fit, including
-the choice of hyper-parameters. The page of `accuracy_bytes` has a picture.
+the choice of hyper-parameters.
 
 Optimal decision trees ("STreeD", "ConTree") and sparse scores ("FasterRisk", for two classes) have separate tables,
 since they are measured on one split of each set, and not on the four sets of more than 2,000 training rows. They run in
@@ -22,6 +22,7 @@ too. FasterRisk has no time limit and ends with the fit during which the time is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,6 @@ from benchmarks.machinery.common import (
     table_row,
     where,
 )
-from benchmarks.machinery.summary import summary
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, exact, paired_claim
 from benchmarks.methods import bits as sizes
 from benchmarks.methods import proven_rivals
@@ -147,26 +147,25 @@ def won(grid: Grid) -> list[str]:
     return [name for name in grid if default[name] > boosting[name]]
 
 
-def shown(records: Records) -> list[Record]:
-    """Return the means of all models over the sets, from few bits to many."""
-    points = points_of(grid_of(records))
-    front = front_of(points)
-    return [
-        Record({"model": model}, {"test": test, "bits, geometric": bits, "on the front": model in front}, 0.0)
-        for model, (bits, test) in sorted(points.items(), key=lambda one: one[1])
-    ]
-
-
 def tables(records: Records) -> list[Table]:
-    """Return the table of all models over the sets, and the Pareto front of each set."""
-    rows: list[list[str]] = []
-    for name, models in grid_of(records).items():
-        points = points_of({name: models})
-        front = [f"{model} ({points[model][0]:,.0f}: {100 * points[model][1]:.1f})" for model in front_of(points)]
-        rows.append([name, "; ".join(front)])
-    headings = ["set", "Pareto front (bits: test accuracy, %)"]
-    found = [*summary(shown(records)), Table("Where which model compresses best", headings, rows)] if rows else []
-    return [*found, *proven_tables(records)]
+    """Return the means of all models over the sets, from few bits to many, and how often each is on a front."""
+    grid = grid_of(records)
+    points = points_of(grid)
+    mean_front = front_of(points)
+    fronts = [front_of(points_of({name: models})) for name, models in grid.items()]
+    rows = [
+        [
+            model,
+            f"{100.0 * test:.1f}",
+            f"{bits:,.0f}",
+            "yes" if model in mean_front else "no",
+            str(sum(model in front for front in fronts)),
+        ]
+        for model, (bits, test) in sorted(points.items(), key=lambda item: item[1])
+    ]
+    headings = ["model", "test accuracy, %", "bits, geometric", "on the front of the means", "on the fronts of sets"]
+    note = f"A model is on a front if none is as accurate in fewer bits; there are {len(grid)} sets."
+    return [*([Table("all models", headings, rows, note)] if rows else []), *proven_tables(records)]
 
 
 def proven_tables(records: Records) -> list[Table]:
@@ -248,8 +247,9 @@ def claims(records: Records) -> list[Claim]:
     for prefix in PREFIXES.values():
         holds = {name: name in front for name in (prefix, *(f"{prefix} {size}" for size in SIZES))} if enough else {}
         said = f"Binary neurons ({prefix}) are on the Pareto front of mean accuracy and bits, at all sizes."
-        made.append(exact(TARGET, said, holds))
-    return made + [better(prefix, rival, grid) for prefix in PREFIXES.values() for rival in equal_bits(prefix)]
+        group = "Binary neurons are on the Pareto front of mean accuracy and bits, at all sizes"
+        made.append(replace(exact(TARGET, said, holds), group=group, case=prefix))
+    return made + [better(prefix, rival, grid) for rival in equal_bits(STANDARD) for prefix in PREFIXES.values()]
 
 
 def better(prefix: str, rival: str, grid: Grid) -> Claim:
@@ -260,7 +260,8 @@ def better(prefix: str, rival: str, grid: Grid) -> Claim:
         if fits:
             ours[name], theirs[name] = (mean(grid, model)[name] for model in (prefix, fits[0]))
     statement = f"Networks ({prefix}) are more accurate than {rival} of no more bits."
-    return paired_claim(TARGET, statement, ours, theirs, names=(prefix, rival))
+    claim = paired_claim(TARGET, statement, ours, theirs, names=(prefix, rival))
+    return replace(claim, group=f"Networks are more accurate than {rival} of no more bits", case=prefix)
 
 
 def quotes(records: Records) -> dict[str, str]:

@@ -9,6 +9,7 @@ Betas are 0.1, 1, 10 and 100; for other losses, beta is 1.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ from benchmarks.machinery.common import (
     timed,
     where,
 )  # fmt: skip
+from benchmarks.machinery.summary import crossed
 from benchmarks.machinery.verdicts import Claim, exact
+from benchmarks.runner import Record, Table
 
 _NAMES = "banknote pima breast-cancer glass wine-quality heart adult credit-approval letter vehicle ionosphere"
 SETS = tuple(_NAMES.split())
@@ -85,6 +88,22 @@ def is_proven(record: Any) -> bool:
     """Return whether the optimum is proven within the time limit."""
     m = record.measured
     return bool(m["gap"] <= PROVEN and m["kind"] == "exact" and m["seconds"] <= LIMIT)
+
+
+def tables(records: Records) -> list[Table]:
+    """Return seconds and neurons of the proofs by set and beta, and by set and loss."""
+
+    def cell(record: Record) -> str:
+        m = record.measured
+        return f"{duration(m['seconds'])}, {m['neurons']}" if is_proven(record) else f"gap {small(m['gap'])}"
+
+    sized = [replace(r, case={**r.case, "n": r.measured["n"], "D": r.measured["D"]}) for r in records]
+    squared = [replace(r, case={**r.case, "beta": f"beta = {r.case['beta']:g}"}) for r in where(sized, loss=None)]
+    note = f"Seconds until the optimum is proven to a relative gap of {small(PROVEN)}, and neurons of the network."
+    return [
+        crossed("squared loss", squared, ("data", "n", "D"), "beta", cell, note),
+        crossed("other losses, beta = 1", where(sized, loss=OTHERS), ("data", "n", "D"), "loss", cell),
+    ]
 
 
 def claims(records: Records) -> list[Claim]:

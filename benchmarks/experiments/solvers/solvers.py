@@ -17,6 +17,7 @@ import functools
 import statistics
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ import qsdp
 from benchmarks.data.sets import first_class, standardised, targets_of, with_constant
 from benchmarks.machinery.common import TARGET, Records, duration, experiment_in, small, table_row, values, where
 from benchmarks.machinery.process import available_gib, in_own_process, peak
+from benchmarks.machinery.summary import crossed
 from benchmarks.machinery.verdicts import Claim, exact, not_measured
 from benchmarks.methods.peers import class_gaps, missing, reach, solve
+from benchmarks.runner import Record, Table
 
 UCI = ("breast-cancer", "ionosphere", "credit-approval", "vehicle")
 OURS, OTHERS = ("auto", "interior", "splitting"), ("clarabel", "cvxopt", "sdpa")
@@ -149,6 +152,29 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     return {**row, "runs": runs, "seconds": statistics.median(runs)}
 
 
+def tables(records: Records) -> list[Table]:
+    """Return the seconds and the peak memory of each solver on each problem."""
+
+    def named(record: Record) -> Record:
+        problem = record.case["problem"]
+        return replace(record, case={**record.case, "problem": label(problem), "beta": f"{problem['beta']:g}"})
+
+    def spent(record: Record) -> str:
+        m = record.measured
+        if "seconds" not in m:
+            return str(m["status"]).removeprefix("failed: ")
+        return duration(m["seconds"]) + ("" if m["reached"] else f" to a gap of {m['relative_gap']:.1e}")
+
+    def memory(record: Record) -> str:
+        return f"{record.measured['peak_mib']:,.0f}" if "peak_mib" in record.measured else ""
+
+    same = [named(record) for record in records if record.case["level"] == LEVEL]
+    return [
+        crossed(f"time to a relative gap of {small(LEVEL)}", same, ("problem", "beta"), "solver", spent),
+        crossed("peak memory in MiB", same, ("problem", "beta"), "solver", memory),
+    ]
+
+
 def claims(records: Records) -> list[Claim]:
     listed, made = problems(quick=False), []
     for section, factor in FACTORS.items():
@@ -161,7 +187,9 @@ def claims(records: Records) -> list[Claim]:
                 name = "SCS's own gap" if level == LEFT else f"a gap of {LEVEL:g}"
                 statement = f"{label(problem)}, to {name}: {factor:g} times faster than SCS."
                 left = both[1].get("relative_gap", level) if level == LEFT and both[1] else level
-                made.append(faster_claim(statement, *both, factor, max(left, level)))
+                found = faster_claim(statement, *both, factor, max(left, level))
+                group, case = f"To {name}, many times faster than SCS", f"{label(problem)} ({factor:g} times)"
+                made.append(replace(found, group=group, case=case))
     (ten,), betas = listed["mnist"], where(records, section="betas")
     found = [r.measured for r in where(records, solver="auto", problem=ten) if "seconds" in r.measured]
     taken = [m["seconds"] + m["reading"] for m in found]

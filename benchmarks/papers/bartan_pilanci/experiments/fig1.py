@@ -45,12 +45,12 @@ from benchmarks.machinery.common import (
     values,
     where,
 )
+from benchmarks.machinery.summary import crossed
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods.budget import BUDGET, chosen_by
 from benchmarks.methods.networks import fits, fourth_of, outputs_of
-from benchmarks.runner import Record
+from benchmarks.runner import Record, Table
 
-KEYS = ("m",)
 SIZES = (10, 30, 100, 300, 1000, 3000)
 SAMPLED, TRAINED = ("paper", "polished"), ("backprop", "straight-through")
 PRINTED = "backprop, printed scale"
@@ -143,6 +143,17 @@ def trained(case: dict[str, Any], problem: qsdp.TrainingProblem) -> Iterator[Mad
 
 def networks(records: Records) -> list[Record]:
     return unfolded(records, "networks", "name", "m")
+
+
+def tables(records: Records) -> list[Table]:
+    """Return the distance to the bound, the test loss and the size of the networks, by their number of neurons."""
+    note = "Relative to the zero network: means and deviations over the draws."
+    titles = {"above_bound": "training objective above the bound", "test_loss": "test loss"}
+    made = [
+        crossed(title, networks(records), ("m",), "name", lambda record, what=what: record.measured[what], note)
+        for what, title in titles.items()
+    ]
+    return [*made, crossed("bits", networks(records), ("m",), "name", lambda record: record.measured["bits"])]
 
 
 def compared(

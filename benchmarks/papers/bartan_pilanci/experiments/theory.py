@@ -27,14 +27,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.machinery.common import Records, What, experiment_in, grid, medians, table_row, values, where
+from benchmarks.machinery.summary import crossed, summary
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged, share
 from benchmarks.papers.bartan_pilanci.theory_checks import ACTIVATIONS, CHECKS, KRIVINE, bernstein
-from benchmarks.runner import Record
+from benchmarks.runner import Record, Table
 
 THEORY = "Theory: Bartan, Pilanci"
 #: Numbers of columns and betas of the optima on 50 samples.
@@ -162,6 +164,18 @@ EXACT: tuple[tuple[str, str, str, Callable[[Of], np.ndarray]], ...] = (
         ),
     ),
 )
+
+
+def tables(records: Records) -> list[Table]:
+    """Return a table for each series; the bounds on the optima equal them in all digits shown."""
+    optima = [
+        replace(record, case={**record.case, "network": network}, measured={"optimum": found["optimum"]})
+        for record in where(records, kind="optima")
+        for network, found in record.measured.items()
+    ]
+    made = summary([record for record in records if record.case["kind"] != "optima"])
+    keys, note = ("n", "d", "beta", "levels"), "Means and deviations over 10 draws of the data."
+    return [*made, crossed("optima", optima, keys, "network", lambda record: record.measured["optimum"], note)]
 
 
 def claims(records: Records) -> list[Claim]:

@@ -140,4 +140,4 @@ def test_small_cases_of_theorem_3() -> None:
         assert 0.0 < many < few
         assert record.measured["variance"] < 2.0 * record.case["d"] ** 2
     assert verdicts(theory.EXPERIMENT, records)["(28)"] == "inconclusive", "few networks"
-    assert [table.title for table in theory.EXPERIMENT.tables(records)] == ["concentration"]
+    assert [table.title for table in theory.EXPERIMENT.tables(records) if table.rows] == ["concentration"]
