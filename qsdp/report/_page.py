@@ -137,6 +137,6 @@ def _template() -> jinja2.Template:
     environment.filters.update(
         digest=lambda text: b64encode(hashlib.sha256(text.encode()).digest()).decode(),
         number=format_number,
-        share=format_percent,
+        percent=format_percent,
     )
     return environment.get_template("page.html")
