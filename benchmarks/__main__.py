@@ -254,7 +254,8 @@ def pages(out: Path | None = None) -> dict[Path, str]:
         page, which = page_file(experiment.name, out), PICTURED.get(experiment.name)
         picture = accuracy_bytes.picture(folder, which) if which else path.with_suffix(".png")
         drawn = os.path.relpath(picture, page.parent) if picture.is_file() else None
-        made[page] = markdown_of(experiment, results, drawn, claims[experiment.name])
+        prose = answered(experiment.answer, claims, quotes_of(known), strict=out is None, page=experiment.name)
+        made[page] = markdown_of(experiment, results, drawn, claims[experiment.name], prose)
     home = HERE / "results" if out is None else out / "pages"
     pictures = {
         which: os.path.relpath(accuracy_bytes.picture(folder, which), home) for which in accuracy_bytes.PICTURES

@@ -1,9 +1,10 @@
-"""The answer at the top of `RESULTS.md`: prose of `benchmarks/answer.md`, checked against the records.
+"""Answers in prose, checked against the records: `benchmarks/answer.md` on top of `RESULTS.md`, and `ANSWER` of pages.
 
 In the prose, `[words]{NAME: TEXT = VERDICTS}` becomes the reference link `[words][NAME]`. The words rely on the claims
 of experiment NAME whose statement contains TEXT (or all of several texts, separated by " ... "), and on their verdicts,
 such as "4 supported" or "1 supported, 2 inconclusive". If the verdicts of the records differ, the sentence must be
-rewritten, and an error says so. `{NAME.PART}` is a number quoted from the experiment (`machinery/quotes.py`).
+rewritten, and an error says so. `{NAME.PART}` is a number quoted from the experiment (`machinery/quotes.py`). On the
+page of NAME itself, the words are no link.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ def answered(
     quoted: Quoted,
     *,
     strict: bool = True,
+    page: str = "",
 ) -> str:
-    """Return the prose with links and quotes; unless `strict`, changed verdicts are shown instead of refused."""
+    """Return the prose with links and quotes; unless `strict`, changed verdicts are shown instead of refused.
+
+    On a `page`, the claims are in the table below, so that words about them are no links.
+    """
 
     def verdicts(found: re.Match[str]) -> str:
         words, name, text, expected = found.groups()
@@ -37,10 +42,10 @@ def answered(
         shown = counted(matching) or "not measured"
         if strict and shown != expected:
             raise typer.BadParameter(
-                f"answer.md relies on {expected!r} for claims of {name} with {text!r}; the records say {shown!r}: "
-                "rewrite the sentence"
+                f"the answer of {page or 'answer.md'} relies on {expected!r} for claims of {name} with {text!r}; "
+                f"the records say {shown!r}: rewrite the sentence"
             )
-        return f"[{words}][{name}]" + ("" if shown == expected else f" ({shown})")
+        return (words if page else f"[{words}][{name}]") + ("" if shown == expected else f" ({shown})")
 
     def quote(found: re.Match[str]) -> str:
         try:

@@ -39,6 +39,8 @@ class Study(Experiment):
     claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()
     #: ``plot(records, path)`` draws a figure, or nothing if there are too few records.
     plot: Callable[[Sequence[Record], Path], None] | None = None
+    #: The answer on top of the page, in prose that `machinery/answer.py` checks; without one, verdicts are listed.
+    answer: str = ""
 
 
 def claims_of(study: Study, results: Results) -> list[Claim]:
@@ -69,11 +71,18 @@ def print_report(study: Study, results: Results, console: Console | None = None)
 
 
 def markdown_of(
-    study: Study, results: Results, picture: str | None = None, claims: Sequence[Claim] | None = None
+    study: Study,
+    results: Results,
+    picture: str | None = None,
+    claims: Sequence[Claim] | None = None,
+    answer: str = "",
 ) -> str:
-    """Return the page of a study: the answer, the figure and all claims, which may be corrected with others already."""
+    """Return the page of a study: the answer, the figure and all claims, which may be corrected with others already.
+
+    Without an answer in prose, the verdicts are listed.
+    """
     claims = corrected(claims_of(study, results)) if claims is None else claims
-    parts = [_answer(claims)] if claims else []
+    parts = [answer or _answer(claims)] if claims else []
     if picture is not None:
         parts.append(f"![{study.title}]({picture})")
     if claims:
@@ -114,8 +123,9 @@ def _page_table(claims: Sequence[Claim]) -> str:
         statement, verdicts, number = _merged([claim for _, claim in group])
         (_, first), *more = group
         measured = number if more else "; ".join(filter(None, (first.figures, first.why)))
-        rows.append((statement, verdicts, measured, ", ".join(dict.fromkeys(source for source, _ in group))))
-    width = 4 if len(set(sources)) > 1 else 3
+        # The sources of claims that differ only in a case are that case.
+        rows.append((statement, verdicts, measured, "" if len({source for source, _ in group}) > 1 else group[0][0]))
+    width = 4 if len({row[3] for row in rows}) > 1 else 3
     return markdown_table(("claim", "verdict", "measured", "source")[:width], [row[:width] for row in rows])
 
 

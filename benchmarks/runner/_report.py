@@ -118,7 +118,7 @@ def _occasions(measured: Sequence[tuple[Mapping[str, Any], int]]) -> Iterator[st
     notes: Counter[str] = Counter()
     for machine, count in measured:
         notes[machine.get("note", "")] += count
-    yield from (f"**{count} cases with {note}**" for note, count in notes.items() if note and count)
+    yield from (f"{count} cases: {note}" for note, count in notes.items() if note and count)
 
 
 def _tables(experiment: Experiment, results: Results) -> list[Table]:

@@ -28,6 +28,9 @@ CLAIMS = {
 def test_verdicts_are_of_the_claims_with_all_texts(text: str, expected: str) -> None:
     made = answer.answered(f"It [holds]{{one: {text} = {expected}}}.", CLAIMS, lambda *_: None)
     assert made == "It [holds][one]."
+    assert (
+        answer.answered(f"It [holds]{{one: {text} = {expected}}}.", CLAIMS, lambda *_: None, page="one") == "It holds."
+    )
 
 
 def test_a_sentence_that_relies_on_other_verdicts_is_refused() -> None:

@@ -123,6 +123,7 @@ def quotes(records: Records) -> dict[str, str]:
         what = f"proven global optima over all networks, {len(SETS)} UCI sets at {len(BETAS)} betas each"
         slowest, median = (function([r.measured["seconds"] for r in squared]) for function in (np.max, np.median))
         count = f"{sum(map(is_proven, squared))} of {len(squared)}"
+        found["times"] = f"{duration(median)} in the median, {duration(slowest)} at most"
         shown = f"{count} to a relative gap of {small(PROVEN)}; {duration(median)} in the median"
         found["optima"] = table_row(what, f"{shown}, {duration(slowest)} at most")
         widest = max(r.measured["D"] for r in squared)
@@ -137,6 +138,13 @@ def quotes(records: Records) -> dict[str, str]:
         found["optimum"] = table_row(what, shown)
     return found
 
+
+#: The answer on top of the page.
+ANSWER = """\
+[Every optimum]{proven: Optima are proven = 1 supported} of the squared loss is proven to a relative gap of 1e-6 within
+two minutes of one thread: {proven.times}. So are those of
+[five other losses]{proven: of other losses = 1 supported} on two of the sets.
+"""
 
 #: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "column_generation", "smooth_losses")

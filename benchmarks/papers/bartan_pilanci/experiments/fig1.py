@@ -213,6 +213,15 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     return ("relaxation", "sampling", *(() if case["method"] == "paper" else ("adaptive", "refinement", "moments")))
 
 
+#: The answer on top of the page.
+ANSWER = """\
+As neurons are added, sampled networks [approach the lower bound]{fig1: approaches the lower bound = 1 supported}: their
+distance falls {fig1.approach}, relative to the zero network's objective. Rounded backpropagation has smaller objectives
+with up to 100 neurons, and
+[larger ones with 3000]{fig1: training objective of the SDP = 1 supported, 2 inconclusive, 3 contradicted}. Test losses
+[are not shown to differ]{fig1: test loss of the SDP = 6 inconclusive}.
+"""
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "adaptive", "refinement", "moments", "backprop")
 EXPERIMENT = experiment_in(

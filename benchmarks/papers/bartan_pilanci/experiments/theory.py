@@ -230,6 +230,21 @@ def quotes(records: Records) -> dict[str, str]:
     return {"excess": "\n".join([heading, "|" + "---|" * (len(OPTIMA["beta"]) + 1), *rows])}
 
 
+#: The answer on top of the page.
+ANSWER = """\
+Theorems 1 to 3 hold: a network of M + 1 levels
+[is a bilinear network on lifted data]{theory: is a binary bilinear network = 1 supported}, every feasible Z
+[has its covariance]{theory: For every feasible Z = 1 supported}, and
+[of the order of 1/epsilon^2 neurons]{theory: m of the order = 1 supported} are enough for a loss within epsilon of the
+optimum. The relaxation is [tight up to Grothendieck's constant]{theory: tight up to = 1 supported}. Five statements
+need a [correction](../errata.md): the regulariser of the relaxation must be
+[twice the printed one]{theory: has the regulariser = 1 contradicted}, the mean of sampled neurons is
+[2/pi times the printed one]{theory: E[u v'] = 1 contradicted}, Theorem 1 has
+[no converse as stated]{theory: Conversely, a bilinear network = 1 contradicted}, the optima of (12) and (24)
+[differ]{theory: their optima are equal = 1 contradicted}, and
+[coefficients of Appendix C]{theory: Of these the first m = 1 contradicted} are misprinted.
+"""
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("relaxation", "sampling", "column_generation")
 EXPERIMENT = experiment_in(
