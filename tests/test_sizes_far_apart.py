@@ -10,8 +10,8 @@ from brute_force import global_optimum
 
 import qsdp
 import qsdp_check
-from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.master import Master
+from qsdp.pricing.atoms import Atoms
 from qsdp.relaxation.instance import Instance
 
 

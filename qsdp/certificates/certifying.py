@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import ProgressBar, progress
+from qsdp._utils.tuning import EIGEN, MAX_STEPS, SECOND, SMALL
 from qsdp._utils.validation import FloatArray, check_choice, check_verbose
 from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
 from qsdp.certificates.checks import as_bilinear, check_fits, check_relaxation
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, BoundTree
+from qsdp.pricing.atoms import Atoms
 from qsdp.pricing.bound_trees import root_tree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
@@ -24,6 +29,10 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
 
 __all__ = ["certify"]
+
+#: Distance from a kink, relative to the largest output, up to which an output is at the kink: those of a nearly optimal
+#: network are within 1e-9, and others are rarely so near.
+_KINK = 1e-6
 
 
 def certify(
@@ -49,10 +58,9 @@ def certify(
         Solved relaxation of the same problem. Its lower bound holds for every network. If None, it is solved here.
     bound_type : {"sdp", "exact"}, default="sdp"
         "sdp" uses the bound of the relaxation. "exact" computes :math:`\max_{u,v} |u^T M_\nu v|` exactly for two dual
-        vectors: that of the relaxation, and minus the gradient of the loss at the predictions of the network. If the
-        loss is smooth, the latter proves an optimal network optimal. The best of all bounds is used. At the kinks of
-        the hinge or the absolute loss, the gradient proves less: use
-        ``column_generation(problem, start=network).certificate``.
+        vectors: that of the relaxation, and minus the gradient of the loss at the predictions of the network, or the
+        subgradient that suits its neurons best. The latter proves an optimal network optimal. The best of all bounds
+        is used. ``column_generation(problem, start=network).certificate`` proves more if the network is not optimal.
     time_limit : float, optional
         Seconds, > 0, checked between iterations of a relaxation that is solved here and during exact pricing; then the
         bound is computed. An unfinished maximum still has a valid bound, but the certificate's `bound_type` is then
@@ -111,7 +119,7 @@ def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -
     """Yield the certificates of both dual vectors with exact pricing, until the time limit."""
     problem = relaxation.problem
     instance = Instance.from_problem(problem)
-    gradient = -problem.data_fit.gradient(problem.outputs(network))
+    gradient = _dual_vector(instance, network, problem.outputs(network))
     remaining = total = 2 * instance.n_matrices
     for nu, z in ((relaxation.bound.nu, relaxation.bound.z), (gradient, None)):
         inside = instance.fit.project(nu)
@@ -132,6 +140,40 @@ def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -
         if len(proven) == instance.n_matrices:
             trees, uppers, finished = zip(*proven, strict=True)
             yield certificate_of(problem, network, inside, trees, "exact" if all(finished) else "sdp", uppers)
+
+
+def _dual_vector(instance: Instance, network: BilinearNetwork, outputs: FloatArray) -> FloatArray:
+    """Return minus a subgradient of the loss at the outputs (n, C) of a network, optimal if the network is.
+
+    At kinks, it is any number of an interval. At an optimum, all neurons have the largest pricing value, which as many
+    equations determine.
+    """
+    fit = instance.fit
+    nu = -fit.gradient(outputs)
+    if instance.loss.smooth or instance.loss.coupled:
+        return nu
+    step = _KINK * np.abs(outputs).max(axis=0)
+    low, high = -fit.gradient(outputs + step), -fit.gradient(outputs - step)
+    free = high - low > SMALL * (np.abs(low) + np.abs(high))
+    atoms = Atoms.of_network(network)
+    if network.blocks is None:
+        # The optimal weights of several levels are the outermost, which are those of the data in units of the instance.
+        U, V = (np.where(side < 0, -1, 1).astype(np.int8) for side in (atoms.U, atoms.V))
+        atoms = replace(atoms, U=U, V=V)
+    for k in range(nu.shape[1]):
+        mine, rows = atoms[atoms.outputs == k], np.flatnonzero(free[:, k])
+        smaller, larger = sorted((len(mine), len(rows)))
+        if not 0.0 < EIGEN * smaller**2 * larger < SECOND:
+            continue
+        fixed = np.where(free[:, k], 0.0, nu[:, k])
+        missing = np.full(len(mine), instance.dual_radius)
+        for part in chunks(len(nu), len(mine)):
+            missing -= mine.values(instance.map.take(part)).T @ fixed[part]
+        values = mine.values(instance.map.take(rows)).T
+        if np.all(np.isfinite(values)) and np.all(np.isfinite(missing)):
+            bounds = low[rows, k], high[rows, k]
+            nu[rows, k] = lsq_linear(values, missing, bounds, method="bvls", tol=EPS, max_iter=MAX_STEPS).x
+    return nu
 
 
 def _priced(

@@ -109,7 +109,7 @@ def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type:
         closed = certificate.bound_type == "exact" and certificate.relative_gap <= _CLOSED
         if deadline.over() or closed:
             return certificate
-        # The gradient at the network is not a useful dual vector if the loss has kinks or the network is not optimal.
+        # The gradient at the network is not a useful dual vector if the network is not optimal.
         generated = column_generation(
             problem, relaxation=relaxation, start=network, time_limit=None, random_state=0, verbose=True
         ).certificate

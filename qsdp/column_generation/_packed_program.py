@@ -14,7 +14,6 @@ from qsdp._utils.numeric import HALF_DIGITS
 from qsdp._utils.tuning import FAR, MANY_ROWS
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation._row_program import FeasibleDual, SharedSums
-from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.restricted import (
     Columns,
     Evaluated,
@@ -25,6 +24,7 @@ from qsdp.column_generation.restricted import (
 )
 from qsdp.data_map import BLOCKS, SAMPLES
 from qsdp.losses import PiecewiseQuadratic
+from qsdp.pricing.atoms import Atoms
 from qsdp.relaxation.instance import Instance, Units
 
 __all__ = ["PackedProgram", "suits_packed"]

@@ -16,9 +16,9 @@ from qsdp._utils.numeric import EPS, HALF_DIGITS
 from qsdp._utils.parallel import WORK_FLOATS
 from qsdp._utils.tuning import INNER, MAX_SIDE
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.restricted import Columns, RestrictedSolution, solve_restricted
 from qsdp.gram import Gram, SharedGram
+from qsdp.pricing.atoms import Atoms
 from qsdp.relaxation.bounds import best_scale, best_step, entry_rounding, entry_size
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction, Units
 

@@ -18,12 +18,12 @@ from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
 from qsdp.column_generation._row_program import SharedSums
-from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Master
 from qsdp.column_generation.relaxation_bound import RelaxationBound, part_of_certificate
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, OracleResult, price_stack
+from qsdp.pricing.atoms import Atoms
 from qsdp.pricing.bound_trees import scaled_tree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation

@@ -14,9 +14,9 @@ from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import GAIN, HALVINGS, INNER, NEGLIGIBLE, PROGRESS, ROUGH
 from qsdp.block_layout import Layout
 from qsdp.column_generation._row_program import ATOMS, FeasibleDual
-from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.master import Master
 from qsdp.pricing import OracleResult
+from qsdp.pricing.atoms import Atoms
 
 __all__ = ["ATOMS", "Outcome", "PricingResult", "Round", "generate"]
 

@@ -14,8 +14,8 @@ from qsdp._utils.tuning import MAX_SIDE, NEGLIGIBLE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
 from qsdp.column_generation._row_program import ATOMS, FeasibleDual, RowProgram, SharedSums
-from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.restricted import sparsify
+from qsdp.pricing.atoms import Atoms
 from qsdp.relaxation.instance import Instance
 
 __all__ = ["Master", "SharedSums"]

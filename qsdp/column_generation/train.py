@@ -16,13 +16,13 @@ from qsdp._utils.validation import RandomState, check_random_state, check_real, 
 from qsdp.certificates import certificate_of, check_fits, check_relaxation
 from qsdp.column_generation._packed_program import suits_packed
 from qsdp.column_generation._row_program import SharedSums
-from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.generator import Part, WarmStart, bilinear_part, is_cheap, network_of, precompute_sums
 from qsdp.column_generation.loop import Round
 from qsdp.column_generation.restricted import check_solvable
 from qsdp.column_generation.result import ColumnGenerationResult, settled_network, settled_status
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork
+from qsdp.pricing.atoms import Atoms
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance

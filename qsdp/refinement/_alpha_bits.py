@@ -12,10 +12,10 @@ from qsdp._utils import deadline
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.tuning import GAIN, MANY_ROWS, MAX_SIDE, MAX_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.atoms import pricing_values
 from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
 from qsdp.data_map import SAMPLES, require
 from qsdp.losses import Curvature, PiecewiseQuadratic
+from qsdp.pricing.atoms import pricing_values
 from qsdp.problem import TrainingProblem
 
 __all__ = ["in_bits", "nearest_integers"]

@@ -19,7 +19,6 @@ from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.tuning import MAX_SIDE
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_real, check_verbose
 from qsdp.certificates import check_fits
-from qsdp.column_generation.atoms import Atoms, pricing_values
 from qsdp.column_generation.generator import network_of, priced_weights
 from qsdp.column_generation.loop import PricingResult, Round, generate
 from qsdp.column_generation.master import Master, SharedSums
@@ -31,6 +30,7 @@ from qsdp.lifting import power_of_two
 from qsdp.losses import DataFit, Loss, get_loss
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
+from qsdp.pricing.atoms import Atoms, pricing_values
 from qsdp.problem import TrainingProblem
 from qsdp.refinement._alpha_bits import in_bits
 from qsdp.relaxation.instance import Instance

@@ -32,6 +32,7 @@ from qsdp import (
     TrainingProblem,
     certify,
     certify_stream,
+    column_generation,
     from_polynomial,
     solve_relaxation,
 )
@@ -237,6 +238,19 @@ def test_exact_bounds_hold_and_are_no_worse(loss: str, solved: dict[str, Relaxat
         assert strong.relative_gap < 1e-4
         assert "globally optimal to relative gap" in str(strong)
     assert "globally optimal" not in str(weak)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute", Pinball(0.9)], ids=str)
+@pytest.mark.parametrize("options", [{}, {"levels": 4}, {"levels": 3, "activation": "relu_like"}], ids=str)
+def test_losses_with_kinks_have_proven_optima(loss: Any, options: dict[str, Any]) -> None:
+    base = random_vector_problem(2, 3, 12, 2, loss, beta=0.3, **options)
+    weights = np.random.default_rng(0).uniform(0.0, 30.0, 12)
+    for problem in (base, TrainingProblem(base.X, base.y, beta=3.0, loss=loss, sample_weight=weights, **options)):
+        optimum = column_generation(problem, tol=1e-9)
+        certificate = certify(optimum.network, problem, bound_type="exact")
+        assert certificate.bound_type == "exact"
+        assert certificate.relative_gap < 1e-7
+        assert certificate.lower_bound <= optimum.network.objective(problem)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp._utils import deadline
 from qsdp.column_generation._row_program import FeasibleDual
-from qsdp.column_generation.atoms import Atoms
 from qsdp.column_generation.loop import PricingResult, generate
 from qsdp.column_generation.master import Master
 from qsdp.losses import SCALAR_LOSSES
+from qsdp.pricing.atoms import Atoms
 from qsdp.relaxation.instance import Instance
 
 FUZZ = settings(max_examples=40, deadline=None, derandomize=True)

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from qsdp import BilinearNetwork, TrainingProblem, solve_and_sample
 from qsdp._utils import parallel
 from qsdp._utils.deadline import TimeOver
-from qsdp.column_generation.atoms import pricing_values
 from qsdp.column_generation.master import Master
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
+from qsdp.pricing.atoms import pricing_values
 from qsdp.refinement.refitting import refit
 
 FUZZ = settings(max_examples=20, deadline=None, derandomize=True)
