@@ -4,7 +4,7 @@ const [fields, more, output, chances, explained, sum, effects] = [
 ].map((selector) => section.querySelector(selector));
 
 /** Number of bars for classes and for terms. */
-const MOST = 10;
+const MAX_SHOWN = 10;
 
 function element(tag, properties, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -18,26 +18,26 @@ function written(number, digits = 4) {
   return number.toLocaleString("en-US", { maximumSignificantDigits: digits });
 }
 const signed = (number) => `${number < 0 ? "\u2212" : "+"}${written(Math.abs(number), 3)}`;
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const percent = (fraction) => `${(100 * fraction).toFixed(1)} %`;
 
 // -- controls ---------------------------------------------------------------------------------------------
 
 /** Add a field with its label and return what reads its entry. */
-function fieldOf({ name }, place, parent, control, ...beside) {
-  control.id = `column${place}`;
-  const label = element("label", { htmlFor: control.id, id: `label${place}` }, name);
+function fieldOf({ name }, position, parent, control, ...beside) {
+  control.id = `column${position}`;
+  const label = element("label", { htmlFor: control.id, id: `label${position}` }, name);
   parent.append(element("div", { className: "field" }, label, ...beside, control));
 }
 
 /** A step of 1, 2 or 5 times a power of ten, of which a range has at least fifty; whole between whole ends. */
 function stepOf(low, high) {
-  const least = (high - low) / 50;
-  const power = 10 ** Math.floor(Math.log10(least));
-  const step = power * [5, 2, 1].find((one) => one * power <= least);
+  const smallest = (high - low) / 50;
+  const power = 10 ** Math.floor(Math.log10(smallest));
+  const step = power * [5, 2, 1].find((factor) => factor * power <= smallest);
   return Number.isInteger(low) && Number.isInteger(high) && high - low >= 10 ? Math.max(step, 1) : step;
 }
 
-function numberField(column, place, parent, start) {
+function numberField(column, position, parent, start) {
   const number = element("input", { type: "number", step: "any", required: !column.nullable });
   const [low, high] = column.range ?? [0, 0];
   if (column.nullable) number.placeholder = "missing";
@@ -47,49 +47,49 @@ function numberField(column, place, parent, start) {
     const rounded = (value, round) => (round(Number((value / step).toPrecision(12))) * step).toFixed(digits);
     const ends = { min: rounded(low, Math.floor), max: rounded(high, Math.ceil) };
     const slider = element("input", { type: "range", ...ends, step: step.toFixed(digits) });
-    slider.setAttribute("aria-labelledby", `label${place}`);
+    slider.setAttribute("aria-labelledby", `label${position}`);
     number.defaultValue = slider.defaultValue = rounded(start ?? (low + high) / 2, Math.round);
     slider.addEventListener("input", () => (number.value = slider.value));
     number.addEventListener("input", () => number.value !== "" && (slider.value = number.value));
-    fieldOf(column, place, parent, number, slider);
+    fieldOf(column, position, parent, number, slider);
   } else {
     number.defaultValue = String(start ?? low);
-    fieldOf(column, place, parent, number);
+    fieldOf(column, position, parent, number);
   }
   return () => (number.value === "" && !number.validity.badInput ? null : number.valueAsNumber);
 }
 
-function dateField(column, place, parent, start) {
+function dateField(column, position, parent, start) {
   const days = start ?? (column.range ? (column.range[0] + column.range[1]) / 2 : 0);
   const [value, min, max] = [days, ...(column.range ?? [])].map((day) => new Date(864e5 * day).toISOString().slice(0, 10));
   const date = element("input", { type: "date", defaultValue: value, required: !column.nullable });
   if (min) Object.assign(date, { min, max });
-  fieldOf(column, place, parent, date);
+  fieldOf(column, position, parent, date);
   return () => date.value || null;
 }
 
-function choiceField(column, place, parent, start) {
+function choiceField(column, position, parent, start) {
   const { type, categories } = column;
   if (type === "boolean" && categories.length === 2 && !column.nullable) {
     const box = element("input", { type: "checkbox", defaultChecked: categories[start] });
-    fieldOf(column, place, parent, box);
+    fieldOf(column, position, parent, box);
     return () => box.checked;
   }
   const texts = categories.map((one) => (one === null ? "(missing)" : String(one)));
   if (type === "category") texts.push("(another)");
   const options = texts.map((text, code) => new Option(text, code, code === start, code === start));
   const select = element("select", {}, ...options);
-  fieldOf(column, place, parent, select);
+  fieldOf(column, position, parent, select);
   // An object equals no category.
   return () => (select.value < categories.length ? categories[select.value] : {});
 }
 
 const kinds = { number: numberField, date: dateField };
 const readers = new Map();
-for (const [places, parent] of [[TRIAL.first, fields], [TRIAL.others, more]]) {
-  for (const place of places) {
-    const column = columns[place];
-    readers.set(place, (kinds[column.type] ?? choiceField)(column, place, parent, TRIAL.starts[place]));
+for (const [positions, parent] of [[TRIAL.first, fields], [TRIAL.others, more]]) {
+  for (const position of positions) {
+    const column = columns[position];
+    readers.set(position, (kinds[column.type] ?? choiceField)(column, position, parent, TRIAL.starts[position]));
   }
 }
 more.hidden = !TRIAL.others.length;
@@ -100,7 +100,7 @@ more.firstElementChild.textContent = `${TRIAL.others.length} more columns`;
 const explains = typeof contributions === "function";
 const names = explains ? MODEL.effectOutputs : [];
 if (explains && decision === "argmax" && names.length > 1) explained.append(new Option("the predicted class", ""));
-names.forEach((name, place) => explained.append(new Option(name, place)));
+names.forEach((name, position) => explained.append(new Option(name, position)));
 explained.parentElement.hidden = names.length < 2;
 
 function barOf(label, number, left, width, other = false) {
@@ -110,21 +110,21 @@ function barOf(label, number, left, width, other = false) {
 }
 
 function showChances(row, options) {
-  const bars = predictProba(row, options).map((chance, place) => ({ chance, name: String(classes[place]) }));
-  if (bars.length > MOST) bars.sort((a, b) => b.chance - a.chance);
-  chances.replaceChildren(...bars.slice(0, MOST).map(({ chance, name }) => barOf(name, percent(chance), 0, chance)));
+  const bars = predictProba(row, options).map((chance, position) => ({ chance, name: String(classes[position]) }));
+  if (bars.length > MAX_SHOWN) bars.sort((a, b) => b.chance - a.chance);
+  chances.replaceChildren(...bars.slice(0, MAX_SHOWN).map(({ chance, name }) => barOf(name, percent(chance), 0, chance)));
 }
 
 function showEffects(row, options, answer) {
   const all = contributions(row, options);
-  const own = explained.value === "" ? classes.indexOf(answer) : Number(explained.value);
-  const { output: name, constant, terms } = all[own];
+  const chosen = explained.value === "" ? classes.indexOf(answer) : Number(explained.value);
+  const { output: name, constant, terms } = all[chosen];
   const sorted = terms.filter(({ value }) => value).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-  const shown = sorted.slice(0, MOST);
+  const shown = sorted.slice(0, MAX_SHOWN);
   const total = terms.reduce((all, { value }) => all + value, constant);
-  const rest = sorted.slice(MOST).reduce((all, { value }) => all + value, 0);
-  const few = `${sorted.length - MOST} smaller ones, together ${signed(rest)}`;
-  const parts = sorted.length > MOST ? `, the effects below and ${few}` : " and the effects below";
+  const rest = sorted.slice(MAX_SHOWN).reduce((all, { value }) => all + value, 0);
+  const few = `${sorted.length - MAX_SHOWN} smaller ones, together ${signed(rest)}`;
+  const parts = sorted.length > MAX_SHOWN ? `, the effects below and ${few}` : " and the effects below";
   const what = decision === "none" ? (names.length > 1 ? `Prediction of ${name}` : "Prediction") : `Score of ${name}`;
   sum.textContent = `${what}: ${written(total)}. It is the sum of the constant ${written(constant)}${parts}.`;
   const largest = Math.abs(shown[0]?.value ?? 1);
@@ -140,9 +140,9 @@ function showEffects(row, options, answer) {
 const slow = names.length * columns.length ** 2 > 1e5;
 let waiting;
 
-function showEffectsInTime(...given) {
-  if (slow) waiting = setTimeout(() => showEffects(...given), 200);
-  else showEffects(...given);
+function showEffectsInTime(...args) {
+  if (slow) waiting = setTimeout(() => showEffects(...args), 200);
+  else showEffects(...args);
 }
 
 function textOf(answer) {
@@ -155,7 +155,7 @@ function update() {
   let text;
   clearTimeout(waiting);
   try {
-    const row = columns.map((_, place) => readers.get(place)?.() ?? null);
+    const row = columns.map((_, position) => readers.get(position)?.() ?? null);
     const answer = predict(row, options);
     text = textOf(answer);
     if (link !== "none") showChances(row, options);
