@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
-from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
@@ -52,16 +50,6 @@ def test_check_estimator(estimator: type) -> None:
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= ALLOWED_SKIPS
     assert len([o for o in outcomes if o["status"] == "passed"]) >= 50
-
-
-@both
-def test_same_seed_same_network(estimator: type) -> None:
-    one, two, other = (estimator(n_epochs=3, random_state=seed).fit(X, THREE) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
-    assert np.abs(one.decision_function(X) - other.decision_function(X)).max() > 1e-3
-    again = pickle.loads(pickle.dumps(one))
-    np.testing.assert_array_equal(again.decision_function(X), one.decision_function(X))
-    assert not {"_descent", "_order_rng"} & set(vars(one)), "training data is kept"
 
 
 # -- quadratic logistic regression ----------------------------------------------------------------
@@ -339,19 +327,6 @@ def test_a16_one_neuron_is_one_function() -> None:
     form = Logistic(n_epochs=2, random_state=0).fit(X, INSIDE).to_quadratic_form()
     assert form.output_shape == ()
     assert form.predict(X).shape == (120,)
-
-
-@both
-def test_parameters_are_kept_as_given(estimator: type) -> None:
-    given = {"learning_rate": "x", "n_epochs": None, "loss": 3, "callback": 4, "init": (), "coupling": []}
-    model = estimator(**given)
-    assert {name: model.get_params()[name] for name in given} == given
-    assert clone(model).get_params() == model.get_params()
-
-
-def test_verbose_shows_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    Logistic(n_epochs=2, verbose=True, random_state=0).fit(*make_xor())
-    assert "QuadraticLogisticRegression" in capsys.readouterr().err
 
 
 def test_couplings_are_rates_of_coordinates() -> None:

@@ -122,15 +122,6 @@ def test_a4_one_hot_softmax_targets_are_centred() -> None:
     np.testing.assert_allclose(Softmax().inverse(Y, 1e-3), -math.log(1e-3) * (Y - 0.25), atol=1e-14)
 
 
-def test_a4_default_distances() -> None:
-    assert [Sigmoid().default_eps(50), Tanh().default_eps(7)] == [1e-2, 1e-2]
-    assert Softmax().default_eps(50) == pytest.approx(1e-3)
-    assert Softmax().default_eps(10) == pytest.approx(5e-3)
-    assert ELU(0.01).default_eps(5) == pytest.approx(1e-3)
-    for activation in EVERY:
-        assert activation.check_eps("eps_hidden", activation.default_eps(20)) > 0.0
-
-
 @pytest.mark.parametrize(
     ("activation", "eps"),
     [(Sigmoid(), 0.5), (Tanh(), 1.0), (ELU(0.3), 0.3), (Softmax(), 0.5), (Sigmoid(), 7)],
@@ -148,17 +139,6 @@ def test_distance_must_be_positive(eps: object) -> None:
 
 
 # -- the registry ------------------------------------------------------------------------------------
-
-
-def test_registry_has_the_activations_of_the_table() -> None:
-    assert set(INVERTIBLE) == {"identity", "sigmoid", "tanh", "softplus", "elu", "leaky_relu", "softmax"}
-    for name, make in INVERTIBLE.items():
-        assert get_invertible("activation", name) == make()
-        assert make().name == name
-        low, high = make().domain
-        assert low < high
-    custom = ELU(0.25)
-    assert get_invertible("activation", custom) is custom
 
 
 @pytest.mark.parametrize("name", ["relu", "ReLU"])
