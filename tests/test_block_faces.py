@@ -10,11 +10,11 @@ import matplotlib
 import numpy as np
 import pytest
 from block_problems import random_network, random_problem
+from command_line import run
 from sklearn.linear_model import LinearRegression
-from typer.testing import CliRunner
 
 import qsdp
-from qsdp import baselines, cli, export, paper, plotting
+from qsdp import baselines, export, paper, plotting
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError
 
 matplotlib.use("Agg")
@@ -141,6 +141,6 @@ def test_the_command_says_what_it_cannot_export(a: SimpleNamespace) -> None:
         ("verilog", NO_EXPORT),
         ("js", NO_ENCODER),
     ):
-        done = CliRunner().invoke(cli.app, ["export", str(a.folder / "network"), "--to", kind])
+        done = run("export", a.folder / "network", "--to", kind)
         assert done.exit_code != 0
         assert said in " ".join(done.output.split())

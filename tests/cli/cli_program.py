@@ -8,10 +8,10 @@ import re
 from typing import Any
 
 import numpy as np
-from typer.testing import CliRunner, Result
+import pandas as pd
+from command_line import run
 
-from qsdp import cli
-from qsdp.datasets import load_bundled
+import qsdp
 
 #: What fits messy.csv in the current folder, each target without the other, of columns standardised.
 FIT_LABEL = ("fit", "messy.csv", "--encoding", "standard", "--target", "label", "--drop", "id", "--drop", "price")
@@ -48,15 +48,24 @@ def messy(n: int = 120, seed: int = 0) -> bytes:
 
 def flowers() -> str:
     """Iris as a file: three classes."""
-    data = load_bundled("iris")
+    data = qsdp.datasets.load_bundled("iris")
     rows = [
         ",".join([*map(str, row), data.target_names[code]]) for row, code in zip(data.X.tolist(), data.y, strict=True)
     ]
     return "\n".join(["sl,sw,pl,pw,kind", *rows]) + "\n"
 
 
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], prog_name="qsdp")
+def inputs(model: Any, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of a table that a model uses."""
+    return table[list(model.feature_names_in_)]
+
+
+def split(table: pd.DataFrame, target: str, test_size: float = 0.2) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the training and the test rows of a table of positive weights, with the seed 0."""
+    known = table[table[target].notna()]
+    order = np.random.default_rng(0).permutation(len(known))
+    n_train = int(round((1.0 - test_size) * len(known), 9))
+    return known.take(order[:n_train]), known.take(order[n_train:])
 
 
 def refused(*arguments: Any, code: int = 2) -> str:

@@ -8,17 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_program import figure, flowers, messy, refused, run
+from cli_program import figure, flowers, inputs, messy, refused, run, split
 
 import qsdp
 import qsdp_check
-from qsdp.certificates import load_certificate
 from qsdp.report import make_report
-from qsdp.report.rivals import rivals_of
-from qsdp.report.sizes import encoding_bits
 from qsdp.tables import read_table
-from qsdp.tables.scored import scored_rows
-from qsdp.tables.training_tables import inputs_of, problem_on
 
 TARGETS = {"label": ("messy.csv", "price", "id"), "price": ("messy.csv", "label", "id"), "kind": ("iris.csv",)}
 
@@ -55,7 +50,7 @@ def test_fit_and_predict(additive: tuple[Path, dict[str, str]], target: str) -> 
     result = run("predict", folder / f"{target}.qsdp", folder / TARGETS[target][0])
     assert result.exit_code == 0, result.stderr
     found = [row["prediction"] for row in csv.DictReader(io.StringIO(result.stdout))]
-    expected = model.predict(inputs_of(model, table))
+    expected = model.predict(inputs(model, table))
     if target == "price":
         np.testing.assert_allclose(np.array(found, dtype=float), expected, rtol=1e-12)
     else:
@@ -81,9 +76,8 @@ def test_certify(
         assert qsdp_check.main(["out.cert", *data]) == 0
         # The digest of a report is that of the certificate.
         assert qsdp.load(model).table_.digest in capsys.readouterr().out
-    problem = problem_on(qsdp.load(model), read_table(file))
-    certificate = load_certificate("out.cert", problem)
-    assert certificate.objective == pytest.approx(problem.objective(qsdp.load(model).network_), rel=1e-12)
+    certificate = qsdp.load_certificate("out.cert")
+    assert certificate.objective == pytest.approx(qsdp.load(model).certificate_.objective, rel=1e-12)
     assert certificate.lower_bound <= certificate.objective
 
 
@@ -104,22 +98,18 @@ def test_report(additive: tuple[Path, dict[str, str]], here: Path, target: str) 
     model = qsdp.load(folder / f"{target}.qsdp")
     report = make_report(folder / f"{target}.qsdp", file)
     assert (here / "a.html").read_text("utf-8") == report.to_html()
-    parts, problem = scored_rows(model, read_table(file))
-    assert problem is not None
     measure = "R²" if target == "price" else "accuracy"
-    assert [scores[measure] for scores in report.scores.values()] == [part.score() for part in parts]
-    judged, encoding = report.facts["judged"], model.encoder_.inputs_.encoding_
-    # Linear models have the inputs of the columns, not their products.
-    assert parts[0].inputs.shape == (len(parts[0].truth), encoding.width)
-    np.testing.assert_allclose(parts[0].inputs, model.encoder_.inputs_.transform(parts[0].table), rtol=0, atol=1e-12)
-    linear, boosted = rivals_of(parts, problem.sample_weight)
-    assert [line[0] for line in judged["rivals"][:3]] == ["this network", linear.name, boosted.name]
-    total = -(-(model.network_.n_bits + encoding_bits(encoding)) // 8)
-    assert report.facts["bytes"] == f"{total:,}"
+    parts = [(inputs(model, rows), rows[target]) for rows in split(read_table(file), target)]
+    if target == "price":
+        parts = [(X, y.astype(float)) for X, y in parts]
+    found = [scores[measure] for scores in report.scores.values()]
+    assert found == pytest.approx([model.score(*part) for part in parts], rel=1e-12)
+    assert len(report.facts["judged"]["rivals"]) >= 2
+    width = model.encoder_.inputs_.encoding_.width
     assert report.facts["weights"] == "binary first-layer weights beside real weights of the inputs"
-    assert f", {encoding.width} inputs" in report.facts["network"]
-    effects = model.effects(parts[0].table, sample_weight=parts[0].weights)
-    assert judged["effects"]["bars"][0][1] == pytest.approx(effects.importances.max())
+    assert f", {width} inputs" in report.facts["network"]
+    effects = model.effects(parts[0][0])
+    assert report.facts["judged"]["effects"]["bars"][0][1] == pytest.approx(effects.importances.max())
     assert report.facts["certificate"].lower_bound == model.certificate_.lower_bound
     assert report.facts["script"] is not None
     alone = make_report(folder / f"{target}.qsdp")

@@ -11,9 +11,6 @@ from cli_program import figure, messy, number, refused, run
 
 import qsdp
 import qsdp_check
-from qsdp.certificates import load_certificate
-from qsdp.tables import read_table
-from qsdp.tables.training_tables import problem_on
 
 README = Path(qsdp_check.__file__).parent / "README.md"
 
@@ -102,7 +99,7 @@ def test_certify_a_sampled_model(trained: Path, here: Path, capsys: pytest.Captu
     assert number(text, "objective") == pytest.approx(model.certificate_.objective, rel=1e-5)
     assert number(text, "lower bound") == pytest.approx(model.certificate_.lower_bound, rel=1e-5)
     assert "globally optimal" not in text
-    certificate = load_certificate("label.cert", problem_on(model, read_table(trained / "messy.csv")))
+    certificate = qsdp.load_certificate("label.cert")
     assert certificate.bound_type == "sdp"
     assert certificate.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
     assert check(capsys, "label.cert")[0] == 0
@@ -121,7 +118,7 @@ def test_exact_models_are_proven_optimal(
     assert "globally optimal to relative gap" in figure(result.stdout, "relative gap")
     assert figure(result.stdout, "bound type").startswith("exact ")
     model = qsdp.load(path)
-    certificate = load_certificate("proof")
+    certificate = qsdp.load_certificate("proof")
     assert certificate.relative_gap <= 1e-6
     assert certificate.objective == pytest.approx(model.certificate_.objective, rel=1e-12)
     assert certificate.proof is not None
@@ -136,7 +133,7 @@ def test_a_sampled_model_gets_the_bound_of_the_optimum(
     model, best = (qsdp.load(path).certificate_ for path in (trained / "label.qsdp", optimal / "squared.qsdp"))
     result = run("certify", trained / "label.qsdp", trained / "messy.csv", "--bound-type", "exact")
     assert (result.exit_code, result.stderr) == (0, "")
-    certificate = load_certificate("label.cert")
+    certificate = qsdp.load_certificate("label.cert")
     assert certificate.bound_type == "exact"
     assert model.lower_bound < certificate.lower_bound <= best.objective * (1.0 + 1e-9)
     assert certificate.lower_bound == pytest.approx(best.objective, rel=1e-5)
@@ -151,7 +148,7 @@ def test_several_outputs_levels_and_a_lifted_activation(
     assert (result.exit_code, result.stderr) == (0, "")
     assert "3 levels, 3 outputs" in figure(result.stdout, "network")
     stored = qsdp.load(trained / "kind.qsdp").certificate_
-    assert load_certificate("kind.cert").lower_bound == pytest.approx(stored.lower_bound, rel=1e-5)
+    assert qsdp.load_certificate("kind.cert").lower_bound == pytest.approx(stored.lower_bound, rel=1e-5)
     assert check(capsys, "kind.cert")[0] == 0
 
 
@@ -183,7 +180,7 @@ def test_without_data(trained: Path, here: Path, capsys: pytest.CaptureFixture[s
     ]  # fmt: skip
     assert check(capsys, "my price.cert", "--data", "my price.cert.npz")[0] == 0
     assert "only a digest" in check(capsys, "my price.cert")[1]
-    assert load_certificate("my price.cert").proof is None
+    assert qsdp.load_certificate("my price.cert").proof is None
     (here / "my price.cert").unlink()
     again = ["certify", trained / "price.qsdp", trained / "messy.csv", "--no-data", "--output", "my price.cert"]
     assert "'my price.cert.npz' exists" in refused(*again)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 from cli_program import figure, number, refused, run
 
 import qsdp
-from qsdp.cli._demo_command import _choice
 
 
 @pytest.mark.parametrize(
@@ -56,37 +54,6 @@ def test_demo_of_a_proven_optimum() -> None:
     n_neurons = int(number(result.stdout, "network"))
     assert figure(result.stdout, "why these") == f"column generation ended with {n_neurons} neurons"
     assert figure(result.stdout, "proof") == "neither more neurons nor longer training can lower the objective"
-
-
-@pytest.mark.parametrize("better", [1, -1])
-@pytest.mark.parametrize(
-    ("n", "differing", "decided"),
-    [
-        (30, 1, False),
-        (30, 3, False),
-        (30, 4, True),
-        (1000, 3, False),
-        (1000, 5, True),
-    ],
-)
-def test_advice_needs_two_standard_errors(n: int, differing: int, decided: bool, better: int) -> None:
-    gains = np.zeros(n)
-    gains[:differing] = better
-    linear = "logistic regression in 8 bits"
-    chosen = _choice(linear, gains)
-    error = np.sqrt(differing * (1 - differing / n) / (n - 1) / n)
-    assert decided == (differing / n > 2.0 * error)
-    if decided:
-        winner = "this network" if better > 0 else linear
-        assert chosen == f"{winner}: better by {differing / n / error:.1f} standard errors"
-    else:
-        assert chosen == f"the {n} test rows do not say: within two standard errors"
-    # A line of the report begins with a label of 14 characters.
-    assert len(chosen) <= 80 - 14
-
-
-def test_equal_predictions_are_no_advice() -> None:
-    assert _choice("ridge", np.zeros(7)) == "the 7 test rows do not say: within two standard errors"
 
 
 def test_iris_gives_no_advice() -> None:

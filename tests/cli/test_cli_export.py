@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_program import figure, refused, run
+from c_flags import FLAGS
+from cli_program import figure, inputs, refused, run
 
 import qsdp
 from qsdp.export import describe, to_c, to_js, to_onnx, to_verilog
-from qsdp.export._c.compiled import FLAGS
 from qsdp.tables import read_table
-from qsdp.tables.training_tables import inputs_of
 
 NETWORK = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
 
@@ -70,7 +69,7 @@ def test_models_of_series_are_exported_as_c_alone(here: Path) -> None:
 @pytest.mark.parametrize(("target", "file"), [("label", "messy.csv"), ("kind", "iris.csv")])
 def test_compiled_code_predicts_as_the_model_of_the_file(trained: Path, target: str, file: str) -> None:
     model, table = qsdp.load(trained / f"{target}.qsdp"), read_table(trained / file)
-    X = inputs_of(model, table)
+    X = inputs(model, table)
     code = to_c(model)
     scores = describe(model).scores(code.model.description.columns(X))
     margin = np.abs(scores[:, 0]) if scores.shape[1] == 1 else -np.diff(np.sort(scores)[:, -2:])[:, 0]

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_program import refused, run
+from cli_program import inputs, refused, run
 
 import qsdp
 from qsdp.tables import read_table
-from qsdp.tables.training_tables import inputs_of
 
 
 @pytest.mark.parametrize("target", ["label", "price"])
@@ -24,14 +23,14 @@ def test_predict_equals_the_model_in_memory(trained: Path, here: Path, target: s
     model, table = qsdp.load(trained / f"{target}.qsdp"), read_table(trained / "messy.csv")
     if target == "label":
         assert list(rows[0]) == ["prediction", "score"]
-        assert [row["prediction"] for row in rows] == list(model.predict(inputs_of(model, table)))
-        assert [float(row["score"]) for row in rows] == model.decision_function(inputs_of(model, table)).tolist()
+        assert [row["prediction"] for row in rows] == list(model.predict(inputs(model, table)))
+        assert [float(row["score"]) for row in rows] == model.decision_function(inputs(model, table)).tolist()
         ignored, score = result.stderr.splitlines()
         assert ignored.endswith("messy.csv': ignored the columns that were not used in training: 'id', 'price'")
         assert re.fullmatch(r"accuracy [\d.]+ % on 117 rows with 'label'", score)
     else:
         assert list(rows[0]) == ["prediction"]
-        assert [float(row["prediction"]) for row in rows] == list(model.predict(inputs_of(model, table)))
+        assert [float(row["prediction"]) for row in rows] == list(model.predict(inputs(model, table)))
         assert re.fullmatch(r"Warning: .* 'id', 'label'\nR² 0\.\d+ on 120 rows with 'price'\n", result.stderr)
     saved = run("predict", trained / f"{target}.qsdp", trained / "messy.csv", "--output", "p.csv")
     assert (saved.exit_code, saved.stdout) == (0, "")
@@ -47,11 +46,11 @@ def test_predict_several_classes(trained: Path, here: Path) -> None:
     kinds = ["setosa", "versicolor", "virginica"]
     names = [f"{what}_{kind}" for what in ("score", "probability") for kind in kinds]
     assert list(rows[0]) == ["prediction", *names]
-    assert [row["prediction"] for row in rows] == list(model.predict(inputs_of(model, table)))
+    assert [row["prediction"] for row in rows] == list(model.predict(inputs(model, table)))
     assert [[float(row[name]) for name in names[:3]] for row in rows] == model.decision_function(
-        inputs_of(model, table)
+        inputs(model, table)
     ).tolist()
-    probabilities = model.predict_proba(inputs_of(model, table)).tolist()
+    probabilities = model.predict_proba(inputs(model, table)).tolist()
     assert [[float(row[name]) for name in names[3:]] for row in rows] == probabilities
     for row in rows:
         assert sum(float(row[name]) for name in names[3:]) == pytest.approx(1.0)

@@ -38,8 +38,10 @@ def test_a_real_process_prints_plain_unfolded_lines(trained: Path) -> None:
     assert len(listing.splitlines()) == 6
     assert all(line == line.rstrip() for line in listing.splitlines())
     assert nothing == ""
-    assert error.startswith("Error: 'no such file")
-    assert error.count("\n") == 1
+    # A slow machine prints lines of progress before.
+    assert error.splitlines()[-1].startswith(
+        "Error: 'no such file, and a long name to go with it, well beyond forty.csv"
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
@@ -12,14 +11,10 @@ from typing import Any
 
 import pytest
 from cli_program import refused, run
-from typer.testing import CliRunner
 
 import qsdp
-from qsdp import cli
 from qsdp.datasets import load_bundled
 from qsdp.exceptions import QSDPWarning
-
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def test_version_and_help() -> None:
@@ -60,24 +55,10 @@ def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPat
         "?[31m; please report what `qsdp --debug COMMAND` prints"
     )
     for arguments, environment in ([["--debug", "datasets", "iris"], {}], [["datasets", "iris"], {"QSDP_DEBUG": "1"}]):
-        result = CliRunner().invoke(cli.app, arguments, env=environment)
+        result = run(*arguments, env=environment)
         assert result.exit_code == 1
         assert "Traceback" in result.stderr
         assert result.stderr.splitlines()[-1].startswith("Error: internal failure")
-
-
-@pytest.mark.parametrize("text", ["", "x", "word " * 9000, "y" * 36_000])
-@pytest.mark.parametrize("kind", [KeyError, NotImplementedError, type("Long" * 100, (Exception,), {})])
-def test_internal_failures_are_short(monkeypatch: pytest.MonkeyPatch, kind: type[Exception], text: str) -> None:
-    def fail(name: str) -> None:
-        raise kind(text)
-
-    monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", fail)
-    error = refused("datasets", "iris", code=1).strip()
-    assert len(error) <= 200
-    assert error.startswith(f"Error: internal failure in qsdp.cli._datasets_command.datasets: {kind.__name__[:40]}")
-    assert text[:1] in error
-    assert error.endswith("; please report what `qsdp --debug COMMAND` prints")
 
 
 def test_closed_standard_output_is_refused(tmp_path: Path) -> None:
@@ -176,13 +157,3 @@ def test_stages_are_bars_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, tra
         done = run(*arguments)
         assert done.exit_code == 0, done.stderr
         assert name in done.stderr
-
-
-def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not COLOUR.search(run("datasets").stdout)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    error = run("demo", "--dataset", "irish").stderr
-    assert "\x1b[31mError: " in error
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[31m" not in run("demo", "--dataset", "irish").stderr

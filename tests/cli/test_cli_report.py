@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import browser, findings, messages, needs_browser, overflows, resize
-from cli_program import figure, refused, run
+from cli_program import figure, inputs, refused, run, split
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, roc_auc_score
@@ -20,8 +20,6 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, r
 import qsdp
 from qsdp.report import make_report
 from qsdp.tables import read_table
-from qsdp.tables.scored import scored_rows
-from qsdp.tables.training_tables import inputs_of, numbers_of, split
 
 VOID = {"meta", "br"}
 LOADING = {"link", "img", "iframe", "object"}
@@ -72,14 +70,14 @@ def test_page(trained: Path, here: Path, target: str, file: str) -> None:
     assert not re.search(r"https?:|\bsrc=|url\(|@import|\bon\w+=|\bimport\b", text)
     certificate, network = model.certificate_, model.network_
     share = f"{100 * certificate.relative_gap:.3g}\u00a0%"
-    parts, problem = scored_rows(model, table)
     shown = [f"{certificate.lower_bound:.6g}", f"{certificate.objective:.6g}", share]
     shown += [f"{-(-network.to_integer_form().n_bits // 8):,}", model.table_.digest, "seed 0", *model.encoder_.dropped_]
     assert [one for one in shown if one not in page.words] == []
-    assert problem.objective(network) == certificate.objective
-    assert [one.name for one in parts] == ["training rows", "test rows"]
     report = make_report(trained / f"{target}.qsdp", trained / file)
-    assert [scores[measure] for scores in report.scores.values()] == [one.score() for one in parts]
+    assert list(report.scores) == ["training rows", "test rows"]
+    for scores, rows in zip(report.scores.values(), split(table, target), strict=True):
+        truth = rows[target].astype(float) if target == "price" else rows[target]
+        assert scores[measure] == pytest.approx(model.score(inputs(model, rows), truth), rel=1e-12)
     # A report is a function of its files.
     assert text == report.to_html()
 
@@ -110,23 +108,23 @@ def difference(gains: np.ndarray) -> str:
 def test_scores_beside_rivals(trained: Path) -> None:
     model, table = qsdp.load(trained / "kind.qsdp"), read_table(trained / "iris.csv")
     judged = make_report(trained / "kind.qsdp", trained / "iris.csv").facts["judged"]
-    fitted, held_out = split(model.table_, table)
+    fitted, held_out = split(table, "kind")
     truth = held_out["kind"].to_numpy()
-    predicted = model.predict(inputs_of(model, held_out))
+    predicted = model.predict(inputs(model, held_out))
     for row, name in zip(judged["confusion"], model.classes_, strict=True):
         for (_, text), other in zip(row, model.classes_, strict=True):
             assert int(text) == np.count_nonzero((truth == name) & (predicted == other))
     linear = LogisticRegression(max_iter=300)
-    linear.fit(model.network_inputs(inputs_of(model, fitted)), fitted["kind"].tolist())
+    linear.fit(model.network_inputs(inputs(model, fitted)), fitted["kind"].tolist())
     for weights in (linear.coef_, linear.intercept_):
         unit = np.abs(weights).max() / 127
         weights[:] = unit * np.round(weights / unit)
-    right = (linear.predict(model.network_inputs(inputs_of(model, held_out))) == truth).astype(float)
+    right = (linear.predict(model.network_inputs(inputs(model, held_out))) == truth).astype(float)
     # Three outputs of four inputs and a constant, with a scale each; four deviations of columns.
     size = -(-(8 * 3 * linear.coef_.shape[1] + 8 * 3 + 2 * 32 + 4 * 16) // 8)
     boosted = HistGradientBoostingClassifier(random_state=0)
-    boosted.fit(inputs_of(model, fitted).astype(float), fitted["kind"].tolist())
-    found = (boosted.predict(inputs_of(model, held_out).astype(float)) == truth).astype(float)
+    boosted.fit(inputs(model, fitted).astype(float), fitted["kind"].tolist())
+    found = (boosted.predict(inputs(model, held_out).astype(float)) == truth).astype(float)
     ours = (predicted == truth).astype(float)
     always = (truth == pd.Series(fitted["kind"]).mode()[0]).astype(float)
     expected = [
@@ -143,7 +141,7 @@ def test_scores_beside_rivals(trained: Path) -> None:
     assert (others[0][2], others[2][2]) == (f"{size:,}", "")
     # Boosted trees take a hundred stages of three trees.
     assert int(others[1][2].replace(",", "")) > 100 * size
-    importances = model.effects(inputs_of(model, fitted)).importances
+    importances = model.effects(inputs(model, fitted)).importances
     assert [value for _, value, _ in judged["effects"]["bars"]] == pytest.approx(sorted(importances)[::-1])
 
 
@@ -151,14 +149,14 @@ def test_scores_beside_rivals(trained: Path) -> None:
 def test_numbers_beside_rivals(trained: Path) -> None:
     model, table = qsdp.load(trained / "price.qsdp"), read_table(trained / "messy.csv")
     report = make_report(trained / "price.qsdp", trained / "messy.csv")
-    fitted, held_out = split(model.table_, table)
-    X, X_test = (model.network_inputs(inputs_of(model, rows)) for rows in (fitted, held_out))
-    y, y_test = (numbers_of(rows, "price") for rows in (fitted, held_out))
+    fitted, held_out = split(table, "price")
+    X, X_test = (model.network_inputs(inputs(model, rows)) for rows in (fitted, held_out))
+    y, y_test = (rows["price"].to_numpy(float) for rows in (fitted, held_out))
     linear = RidgeCV(np.logspace(-3, 4, 15)).fit(X, (y - y.mean()) / y.std())
     unit = np.abs(linear.coef_).max() / 127
     linear.coef_ = unit * np.round(linear.coef_ / unit)
     predicted = y.mean() + y.std() * linear.predict(X_test)
-    ours = model.predict(inputs_of(model, held_out))
+    ours = model.predict(inputs(model, held_out))
     gains = ((ours - y_test) ** 2 - (predicted - y_test) ** 2) / y_test.var()
     first, ridge, trees = report.facts["judged"]["rivals"]
     assert (first[0], first[1]) == ("this network", f"{r2_score(y_test, ours):.3f}")
@@ -194,13 +192,13 @@ def test_uneven_classes_are_led_by_what_they_do_not_flatter(
     scores = report.scores["test rows"]
     assert list(scores) == expected
     model = qsdp.load("t.qsdp")
-    rows = split(model.table_, read_table("t.csv"))[1]
-    truth, inputs = rows["kind"].to_numpy(), inputs_of(model, rows)
-    predicted = model.predict(inputs)
+    rows = split(read_table("t.csv"), "kind")[1]
+    truth, X = rows["kind"].to_numpy(), inputs(model, rows)
+    predicted = model.predict(X)
     assert scores["accuracy"] == pytest.approx(accuracy_score(truth, predicted), rel=1e-12)
     assert scores["balanced accuracy"] == pytest.approx(balanced_accuracy_score(truth, predicted), rel=1e-12)
     if "AUC" in scores:
-        assert scores["AUC"] == pytest.approx(roc_auc_score(truth, model.decision_function(inputs)), rel=1e-12)
+        assert scores["AUC"] == pytest.approx(roc_auc_score(truth, model.decision_function(X)), rel=1e-12)
     assert ("The classes are uneven" in report.to_html()) == (expected[0] == "balanced accuracy")
     # The comparison is by the measure that leads.
     judged = report.facts["judged"]
@@ -218,9 +216,9 @@ def test_errors_are_weighted_as_the_score_is(here: Path) -> None:
     assert run("fit", "weighted.csv", "--target", "y", "--weights", "w", "--encoding", "standard").exit_code == 0
     facts = dict(make_report("weighted.qsdp", "weighted.csv").facts["judged"]["errors"])
     model = qsdp.load("weighted.qsdp")
-    rows = split(model.table_, read_table("weighted.csv"))[1]
-    errors = model.predict(inputs_of(model, rows)) - numbers_of(rows, "y")
-    weights = numbers_of(rows, "w")
+    rows = split(read_table("weighted.csv"), "y")[1]
+    errors = model.predict(inputs(model, rows)) - rows["y"].to_numpy(float)
+    weights = rows["w"].to_numpy(float)
     expected = np.sqrt(np.average(errors**2, weights=weights)), np.average(np.abs(errors), weights=weights)
     found = facts["root mean square error"], facts["mean absolute error"]
     assert [float(text) for text in found] == pytest.approx(expected, rel=1e-3)

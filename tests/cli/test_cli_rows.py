@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,21 +11,7 @@ import pytest
 from cli_program import figure, refused, run
 
 import qsdp
-from qsdp.cli._rows import read_rows
-from qsdp.exceptions import InvalidInputError
-from qsdp.tables import MISSING, read_table
-from qsdp.tables.training_tables import split
 
-COLUMNS: dict[str, Any] = {
-    "task": "auto",
-    "weights": None,
-    "drop": (),
-    "decimal": ".",
-    "thousands": None,
-    "missing": MISSING,
-    "seed": 0,
-    "test_size": 0.2,
-}
 FAST = ("--encoding", "standard", "--beta", "20%", "--neurons", 8, "--refine", "none")
 
 
@@ -88,7 +73,11 @@ def test_numbers_in_groups_are_read_with_the_option_and_named_without(here: Path
     assert run("fit", "plain.csv", "--target", "price", *FAST).exit_code == 0
     assert run("fit", "houses.csv", "--target", "price", "--thousands", ",", *FAST).exit_code == 0
     model = qsdp.load("houses.qsdp")
-    assert model.table_.reading == {"decimal": ".", "thousands": ",", "missing": tuple(sorted(MISSING))}
+    assert model.table_.reading == {
+        "decimal": ".",
+        "thousands": ",",
+        "missing": tuple(sorted(("", "?", "na", "n/a", "nan", "null", "none", "nat", "-", "."))),
+    }
     expected = run("predict", "plain.qsdp", "plain.csv")
     # The model remembers it; the option overrides it.
     for file, options in (("houses.csv", ()), ("plain.csv", ()), ("houses.csv", ("--thousands", ","))):
@@ -142,23 +131,6 @@ def test_columns_of_lists_may_be_dropped(here: Path) -> None:
     result = run("fit", "data.parquet", "--target", "y", *FAST, "--drop", "tags")
     assert result.exit_code == 0, result.stderr
     assert "'tags' (--drop)" in figure(result.stdout, "dropped")
-
-
-def test_rows_are_those_of_the_split(here: Path) -> None:
-    (here / "data.csv").write_text("x,y,w\n" + "".join(f"{k},{'ab?'[k % 3]},{k % 4}\n" for k in range(60)))
-    rows = read_rows(here / "data.csv", "y", {**COLUMNS, "weights": "w"})
-    assert rows.counts == (
-        f"{len(rows.train)} training + {len(rows.test)} test rows; 20 without 'y' left out ('?' 20; --missing says "
-        "what counts as missing); 10 of weight zero left out"
-    )
-    assert len(rows.train) + len(rows.test) == 30
-    assert rows.classes == ["a", "b"]
-    table = pd.read_csv(here / "data.csv", dtype=str)
-    known = table[(table["y"] != "?")].rename(lambda row: row + 2)
-    for part, expected in zip((rows.train, rows.test), split(rows.source, known), strict=True):
-        assert part.index.tolist() == expected.index.tolist()
-    with pytest.raises(InvalidInputError, match=r"has 40 rows with a target 'y', 0 of them for training; at least 2"):
-        read_rows(here / "data.csv", "y", {**COLUMNS, "test_size": 0.999})
 
 
 def test_classes_that_often_mean_missing_are_counted_or_kept(here: Path) -> None:
@@ -237,22 +209,6 @@ def test_test_rows_are_checked_before_training(here: Path, monkeypatch: pytest.M
     assert "in which most of its entries here cannot be read" in refused("fit", "data.csv", "--target", "y", *FAST)
 
 
-def test_training_rows_are_encoded_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (here / "data.csv").write_text("x,y\n" + "".join(f"{k},{'ab'[k > 30]}\n" for k in range(60)))
-    sizes: list[int] = []
-    encode = qsdp.encoding.Encoding.encode
-    monkeypatch.setattr(
-        "qsdp.encoding.Encoding.encode", lambda one, table, *rest: (sizes.append(len(table[0])), encode(one, table))[1]
-    )
-    result = run("fit", "data.csv", "--target", "y", *FAST)
-    assert result.exit_code == 0
-    # The test rows are encoded for the check and for the scores.
-    assert sorted(sizes) == [12, 12, 48]
-    model = qsdp.load("data.qsdp")
-    train, _ = split(model.table_, read_table("data.csv"))
-    assert figure(result.stdout, "accuracy").startswith(f"{100 * model.score(train[['x']], train['y']):.1f} % ")
-
-
 def test_numbers_among_which_limits_make_text_have_a_line(here: Path) -> None:
     entries = ["<0.1" if k % 4 == 0 else f"{k % 20}.5" for k in range(80)]
     rows = "".join(f"{one},{['12 kg', '3 lb'][k % 2]},{k}\n" for k, one in enumerate(entries))
@@ -311,12 +267,6 @@ def test_later_files_are_read_whole_in_the_kinds_of_training(here: Path, n_rows:
     if n_rows > 1:
         assert result.stderr.count("400 of 5000 entries are not numbers, such as 'unknown' in line 4602") == 1
         assert result.stderr.count("'code' 25 (such as 'new')") == 1
-
-
-def test_versions_of_software_are_categories(here: Path) -> None:
-    (here / "data.csv").write_text("v,y\n" + "".join(f"1.2.{k % 4},{k}\n" for k in range(60)))
-    result = run("fit", "data.csv", "--target", "y", *FAST)
-    assert (result.exit_code, figure(result.stdout, "categorical")) == (0, "'v' (4 values)")
 
 
 @pytest.mark.parametrize("name", ["p.parquet", "p.xlsx", "p.json"])

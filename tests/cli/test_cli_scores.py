@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_program import figure, run
+from cli_program import figure, inputs, run, split
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 import qsdp
 from qsdp.tables import read_table
-from qsdp.tables.training_tables import inputs_of, split
 
 
 def rare_class(path: Path, n: int = 500) -> None:
@@ -36,8 +35,8 @@ def test_two_classes_are_compared_with_simpler_models(here: Path) -> None:
     result = run("fit", "rare.csv", "--target", "y", "--encoding", "standard", "--test-size", 0.4)
     assert result.exit_code == 0
     model, table = qsdp.load("rare.qsdp"), read_table("rare.csv")
-    train, test = split(model.table_, table)
-    truth, predicted = test["y"].to_numpy(), model.predict(inputs_of(model, test))
+    train, test = split(table, "y", 0.4)
+    truth, predicted = test["y"].to_numpy(), model.predict(inputs(model, test))
     text = result.stdout
     assert noted(text, "test rows\n") == pytest.approx(100.0 * np.mean(predicted == truth), abs=0.06)
     assert noted(text, "test rows, if 'usual' is always predicted") == pytest.approx(
@@ -46,13 +45,13 @@ def test_two_classes_are_compared_with_simpler_models(here: Path) -> None:
     assert noted(text, "test rows, mean of the recalls of the classes") == pytest.approx(
         100.0 * balanced_accuracy_score(truth, predicted), abs=0.06
     )
-    scores = model.decision_function(inputs_of(model, test))
+    scores = model.decision_function(inputs(model, test))
     assert noted(text, "test rows, area under the ROC curve") == pytest.approx(
         roc_auc_score(truth == "usual", scores), abs=6e-4
     )
-    linear = LogisticRegression(max_iter=300).fit(model.network_inputs(inputs_of(model, train)), train["y"])
+    linear = LogisticRegression(max_iter=300).fit(model.network_inputs(inputs(model, train)), train["y"])
     assert noted(text, "test rows, logistic regression on the inputs") == pytest.approx(
-        100.0 * linear.score(model.network_inputs(inputs_of(model, test)), truth), abs=0.06
+        100.0 * linear.score(model.network_inputs(inputs(model, test)), truth), abs=0.06
     )
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from _pytest.doctest import _get_checker
-from typer.testing import CliRunner
+from command_line import run
 
 import qsdp
 import qsdp_check
-from qsdp import cli, exceptions
+from qsdp import exceptions
 from qsdp.losses import SCALAR_LOSSES, Loss
 from qsdp.relaxation.backends import BACKENDS
 
@@ -119,7 +119,7 @@ def test_code_is_at_most_72_columns_wide_and_outputs_80(page):
 
 def test_the_quick_start_shows_what_the_demo_prints():
     shown = (DOCS / "quickstart.md").read_text("utf-8").split("```text\n")[1].split("```")[0]
-    printed = CliRunner().invoke(cli.app, ["demo"], prog_name="qsdp").stdout
+    printed = run("demo").stdout
     texts = [re.sub(r"(?m)^time .*", "", text) for text in (shown, printed)]
     assert Checker().check_output(*texts, OPTIONS), printed
 
@@ -132,7 +132,7 @@ def test_the_commands_of_the_quick_start_prove_a_network_of_ones_own(tmp_path, m
     commands = [line.split(" > ")[0].split() for line in re.findall(r"^\$ (.*)$", consoles, re.MULTILINE)]
     assert [words[1] for words in commands] == ["fit", "predict", "fit", "certify", "best.cert"]
     for words in commands[:-1]:
-        done = CliRunner().invoke(cli.app, words[1:], prog_name="qsdp")
+        done = run(*words[1:])
         assert done.exit_code == 0, done.output
     assert qsdp_check.main(commands[-1][1:]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("yes")

@@ -6,6 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from c_flags import FLAGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks.random_networks import random_network
@@ -15,7 +16,6 @@ from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, InvalidTypeError, MissingPackageError
 from qsdp.export import describe, to_c
-from qsdp.export._c.compiled import FLAGS
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 needs_compiler = pytest.mark.skipif(not COMPILERS, reason="no C compiler is installed")

@@ -6,6 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from c_flags import FLAGS
 from test_c import COMPILERS, needs_compiler
 from test_c_programs import CROSS_COMPILERS, MACHINE, assert_cpp
 
@@ -14,7 +15,6 @@ from qsdp import BilinearNetwork, QuantizedNetworkClassifier, QuantizedNetworkRe
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import to_c, to_js, to_onnx, to_verilog
-from qsdp.export._c.compiled import FLAGS
 from qsdp.networks.compact import integer_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")

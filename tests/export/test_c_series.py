@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from c_flags import FLAGS
 from test_c import COMPILERS, needs_compiler
 from test_c_programs import COMPILERS as PROGRAM_COMPILERS
 from test_c_programs import CROSS_COMPILERS, MACHINE, assert_cpp
@@ -17,7 +18,6 @@ from qsdp import BilinearNetwork, QuantizedNetworkClassifier, QuantizedNetworkRe
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import to_c
-from qsdp.export._c.compiled import FLAGS
 from qsdp.networks.compact import integer_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")

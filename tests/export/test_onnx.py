@@ -20,8 +20,7 @@ import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder
 from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
-from qsdp.export import FORMATS, describe, onnx_inputs, to_onnx
-from qsdp.export._integers.model import integer_model
+from qsdp.export import FORMATS, describe, onnx_inputs, to_c, to_onnx
 from qsdp.tables import read_table
 
 onnx = pytest.importorskip("onnx")
@@ -62,7 +61,7 @@ def integers(rng, d, low, high, n):
 
 def check_network(network, X, input_range):
     """Compare both evaluators with Python's integers, and these with the network."""
-    exact = integer_model(network, input_range=input_range, layout="form")
+    exact = to_c(network, input_range=input_range, layout="form").model
     model = to_onnx(network, input_range=input_range)
     feed = onnx_inputs(network, X, input_range=input_range)
     outputs = exact.outputs(X.astype(object)).astype(np.int64)
@@ -101,7 +100,7 @@ def test_sums_beyond_double_precision():
     """onnxruntime adds integers of 64 bits in double precision, if it is asked by ReduceSum."""
     rng = np.random.default_rng(0)
     network = qsdp.PolynomialNetwork(rng.integers(-127, 128, (9, 6)), rng.normal(size=9), (1.0, 2.0, 3.0), 0.5)
-    assert integer_model(network, layout="form").layout.sum_bound > 2**58
+    assert to_c(network, layout="form").model.layout.sum_bound > 2**58
     check_network(network, integers(rng, 6, -(2**15), 2**15 - 1, n=100), None)
 
 

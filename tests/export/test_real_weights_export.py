@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.block_layout import check_layout
 from qsdp.encoding import Patches
 from qsdp.exceptions import ExportError, InvalidInputError, QSDPError
 from qsdp.export import to_c, to_js, to_onnx, to_verilog
@@ -18,7 +17,10 @@ EXPORTS = [to_c, to_js, to_onnx, to_verilog]
 
 
 def network_of(sizes: Any, kinds: Any, n_weights: int) -> qsdp.BilinearNetwork:
-    layout, rng = check_layout(sizes, kinds), np.random.default_rng(0)
+    n_entries = sum(
+        size if kind == "weights" else size * (size + 1) // 2 for size, kind in zip(sizes, kinds, strict=True)
+    )
+    layout, rng = qsdp.Blocks(np.zeros((1, n_entries)), sizes, kinds).layout, np.random.default_rng(0)
     U, V = rng.choice([-1, 1], size=(2, 3, layout.side))
     weights = 0.5 * rng.integers(-3, 4, n_weights)
     return qsdp.BilinearNetwork.on_blocks(layout, U, V, np.full(3, 0.25), np.zeros(3, dtype=int), weights)

@@ -12,7 +12,6 @@ from sklearn.preprocessing import StandardScaler
 
 import qsdp
 from qsdp.plotting import InteractionDisplay, ObjectiveDisplay
-from qsdp.plotting import _canvas as canvas
 
 
 @pytest.fixture(scope="module")
@@ -94,30 +93,11 @@ def test_objective_of_refined_networks_has_no_limit(result):
     assert display.objectives[0, 0] < plain.objectives[0, 0]
 
 
-def test_default_sizes_leave_out_those_below_the_outputs():
-    assert canvas.check_sizes(None, 3) == [10, 30, 100, 300, 1000, 3000, 10_000]
-    assert canvas.check_sizes(None, 26) == [30, 100, 300, 1000, 3000, 10_000]
-
-
 def test_objective_of_given_numbers():
     display = ObjectiveDisplay(sizes=[1, 2], objectives=[[4.0], [3.0]], lower_bound=2.5).plot(color="red")
     assert display.line_.get_color() == "red"
     assert display.point_ is display.limit_ is display.band_ is None
     assert (display.ax_.get_xscale(), display.ax_.get_yscale()) == ("linear", "linear")
-
-
-@pytest.mark.parametrize(
-    ("values", "scale"),
-    [
-        (([1.0, 100.0],), "log"),
-        (([1.0], [15.0]), "linear"),
-        (([0.0, 100.0],), "linear"),
-        (([-1.0], 9.0), "linear"),
-        ((), "linear"),
-    ],
-)
-def test_scales(values, scale):
-    assert canvas.scale_of(*values) == scale
 
 
 # --- interactions -------------------------------------------------------------------------------

@@ -8,50 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression, Ridge
 
 import qsdp
 from qsdp.exceptions import InvalidInputError
 from qsdp.report import make_report
-from qsdp.report._scatter import scatter
-from qsdp.report.rivals import mean_and_error
-from qsdp.report.sizes import rounded_linear
 
 HOSTILE = "<script>alert('x')</script> | `a` & *b* {{ 7 * 7 }} {% raw %}\n# heading"
-
-
-# -- numbers -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_rounded_linear_models_have_numbers_of_eight_bits(n_classes: int) -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 4)), np.arange(60) % n_classes
-    linear = LogisticRegression().fit(X, y)
-    rounded, bits = rounded_linear(linear)
-    outputs = 1 if n_classes == 2 else n_classes
-    assert bits == 8 * outputs * 5 + 2 * 32
-    for name in ("coef_", "intercept_"):
-        exact, found = getattr(linear, name), getattr(rounded, name)
-        unit = np.abs(exact).max() / 127
-        np.testing.assert_allclose(found / unit, np.rint(found / unit), atol=1e-9)
-        assert np.abs(found - exact).max() <= unit / 2 * (1 + 1e-9)
-    flat = rounded_linear(Ridge().fit(X, np.zeros(60)))[0]
-    assert not flat.predict(X).any()
-
-
-def test_means_of_rows_and_their_errors() -> None:
-    values = np.random.default_rng(0).normal(size=50)
-    mean, error = mean_and_error(values)
-    assert mean == pytest.approx(values.mean(), rel=1e-12)
-    assert error == pytest.approx(values.std(ddof=1) / np.sqrt(50), rel=1e-12)
-    assert mean_and_error(values, np.full(50, 3.0)) == pytest.approx((mean, error), rel=1e-12)
-    counts = np.arange(50.0)
-    assert mean_and_error(values, counts)[0] == pytest.approx(np.average(values, weights=counts), rel=1e-12)
-    # A row of weight zero is no row.
-    some = mean_and_error(values[:20])
-    assert mean_and_error(values, np.r_[np.ones(20), np.zeros(30)])[0] == pytest.approx(some[0], rel=1e-12)
-    assert mean_and_error(np.ones(1)) == (1.0, 0.0)
 
 
 # -- models that were saved in Python ------------------------------------------------------------------------
@@ -141,40 +103,3 @@ def test_hostile_names_and_labels_stay_text(saved: Path) -> None:
     # Nothing that a name says is run as a template.
     assert "{{ 7 * 7 }}" in page
     assert "49" not in re.sub(r"[0-9a-f]{64}|\d\.\d+|sha256-[^']*'", "", page)
-
-
-# -- the scatter plot ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("values", [[1.0], [2.0, 2.0], [0.0], [1e-9, 3e9], [0.93, 0.97], [1e6, 1.0001e6]])
-def test_points_are_inside_the_axes(values: list[float]) -> None:
-    chart = scatter(np.array(values), np.array(values))
-    for x, y in chart["points"]:
-        assert chart["left"] < x < chart["right"]
-        assert chart["top"] < y < chart["bottom"]
-        # On the diagonal.
-        share = (x - chart["left"]) / (chart["right"] - chart["left"])
-        assert y == pytest.approx(chart["bottom"] + share * (chart["top"] - chart["bottom"]), abs=0.2)
-    assert 3 <= len(chart["x_ticks"]) <= 7
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "labels"),
-    [
-        (2e5, 1e6, ["200,000", "400,000", "600,000", "800,000", "1,000,000"]),
-        (0.0, 0.4, ["0.0", "0.1", "0.2", "0.3", "0.4"]),
-        (-3.0, 3.0, ["-2", "0", "2"]),
-        (0.0, 2e8, ["0", "5.0e+07", "1.0e+08", "1.5e+08", "2.0e+08"]),
-        (1e-6, 4e-6, ["1e-06", "2e-06", "3e-06", "4e-06"]),
-    ],
-)
-def test_labels_are_in_one_notation_and_inside_the_picture(low: float, high: float, labels: list[str]) -> None:
-    chart = scatter(np.array([low, high]), np.array([low, high]))
-    assert [text for _, text in chart["y_ticks"]] == [text for _, text in chart["x_ticks"]] == labels
-    # Digits of the system fonts of the page are at most 0.56 em wide, and an em of a label is 13.
-    widths = [0.56 * 13 * len(text) for text in labels]
-    assert chart["left"] - 6 - max(widths) > 0
-    assert all(
-        x - width / 2 > 0 and x + width / 2 <= chart["width"]
-        for (x, _), width in zip(chart["x_ticks"], widths, strict=True)
-    )

@@ -21,9 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_files import write
 
-from qsdp.encoding.used_columns import require
 from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
-from qsdp.tables import MISSING, read_table, reading_of, table_chunks
+from qsdp.tables import read_table, table_chunks
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
@@ -76,16 +75,13 @@ def test_quotes_blank_lines_spaces_and_lines_inside_fields(tmp_path: Path) -> No
     assert read.index.tolist() == [5, 8]
 
 
-def test_missing_entries_are_counted_and_may_be_named(tmp_path: Path) -> None:
+def test_missing_entries_may_be_named(tmp_path: Path) -> None:
     tokens = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "none", "NaT", "-", "."]
-    assert {token.lower() for token in tokens} == MISSING
     path = write(tmp_path, "a,b\n" + "".join(f"{token},1\n" for token in [*tokens, "None"]))
     assert read_table(path)["a"].tolist() == [None] * (len(tokens) + 1)
-    assert reading_of(path).missing == {"a": {**dict.fromkeys(tokens, 1), "None": 2}, "b": {}}
     for missing in ({"", "-"}, ["", " - "]):
         read = read_table(path, missing=missing)
         assert read["a"].tolist() == [None if token in {"", "-"} else token for token in [*tokens, "None"]]
-    assert reading_of(path, missing=["", "-"]).missing["a"] == {"": 1, "-": 1}
     assert set(read.attrs) == {"file"}
 
 
@@ -198,17 +194,6 @@ def test_a_blank_line_is_a_row_only_in_a_table_of_one_column(tmp_path: Path) -> 
     assert read_table(write(tmp_path, "a\n\n1\n \n2\n\n"))["a"].tolist() == [None, "1", None, "2", None]
     assert read_table(write(tmp_path, "a,b\n\n1,2\n \n3,4\n\n"))["a"].tolist() == ["1", "3"]
     assert read_table(write(tmp_path, "a,b\n,\n1,2\n"))["a"].tolist() == [None, "1"]
-
-
-def test_hints_for_columns_that_are_not_there(tmp_path: Path) -> None:
-    for text, hint in (
-        ("a b y\n1 2 x\n", "it has 'a b y'; fields must be separated by commas, semicolons, tabs or bars"),
-        ("0.5,red,yes\n0.25,blue,no\n", "it has '0.5', 'red', 'yes'; the first line must name the columns"),
-        ("a,label,Y\n1,2,3\n", "it has 'a', 'label', 'Y'$"),
-        ("a,label,yy\n1,2,3\n", "'yy'; did you mean 'yy'"),
-    ):
-        with pytest.raises(InvalidInputError, match=f"has no column 'y'; .*{hint}"):
-            require(read_table(write(tmp_path, text)), ["y"])
 
 
 @settings(max_examples=40, deadline=None)
