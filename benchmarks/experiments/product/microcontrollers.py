@@ -34,6 +34,7 @@ import numpy as np
 import qsdp
 from benchmarks.data import FOLDER
 from benchmarks.data.sets import Split
+from benchmarks.machinery import draw
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, table_row, where
 from benchmarks.machinery.process import installed
 from benchmarks.machinery.verdicts import Claim, exact
@@ -259,6 +260,15 @@ def called(command: list[str], here: Path) -> str:
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr:.2000}")
     return done.stdout + (done.stderr if command[0] in {"simavr", "qemu-system-arm"} else "")
+
+
+def plot(records: Records) -> Any:
+    """Draw accuracy against flash on the Cortex-M3, a panel for each set."""
+    panels: dict[str, dict[str, dict[float, float]]] = {}
+    for record in where(records, set=SETS):
+        point = {record.measured["m3_flash"]: 100.0 * record.measured["test"]}
+        panels.setdefault(record.case["set"], {})[record.case["model"]] = point
+    return draw.curves(panels, "bytes of flash, Cortex-M3", "test accuracy, %") if panels else None
 
 
 def claims(records: Records) -> list[Claim]:

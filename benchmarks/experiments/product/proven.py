@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 import qsdp
 from benchmarks.data.sets import standardised, with_constant
 from benchmarks.data.uci_sets import load_uci
+from benchmarks.machinery import draw
 from benchmarks.machinery.common import (
     TARGET,
     Records,
@@ -104,6 +105,15 @@ def tables(records: Records) -> list[Table]:
         crossed("squared loss", squared, ("data", "n", "D"), "beta", cell, note),
         crossed("other losses, beta = 1", where(sized, loss=OTHERS), ("data", "n", "D"), "loss", cell),
     ]
+
+
+def plot(records: Records) -> Any:
+    """Draw the seconds of the proofs for the squared loss by the number of inputs."""
+    lines: dict[str, dict[float, list[float]]] = {}
+    for record in where(records, loss=None):
+        places = lines.setdefault(f"beta = {record.case['beta']:g}", {})
+        places.setdefault(record.measured["D"], []).append(record.measured["seconds"])
+    return draw.curves({"proven optima, squared loss": lines}, "inputs", "CPU seconds", "y") if lines else None
 
 
 def claims(records: Records) -> list[Claim]:

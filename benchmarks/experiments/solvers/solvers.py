@@ -24,6 +24,7 @@ import numpy as np
 
 import qsdp
 from benchmarks.data.sets import first_class, standardised, targets_of, with_constant
+from benchmarks.machinery import draw
 from benchmarks.machinery.common import TARGET, Records, duration, experiment_in, small, table_row, values, where
 from benchmarks.machinery.process import available_gib, in_own_process, peak
 from benchmarks.machinery.summary import crossed
@@ -173,6 +174,16 @@ def tables(records: Records) -> list[Table]:
         crossed(f"time to a relative gap of {small(LEVEL)}", same, ("problem", "beta"), "solver", spent),
         crossed("peak memory in MiB", same, ("problem", "beta"), "solver", memory),
     ]
+
+
+def plot(records: Records) -> Any:
+    """Draw the seconds of the solvers by the number of inputs, on UCI sets and planted data."""
+    lines: dict[str, dict[float, float]] = {}
+    for record in where(records, section=("uci", "planted", "planted-large"), level=LEVEL):
+        if record.measured.get("reached"):
+            lines.setdefault(record.case["solver"], {})[record.measured["D"]] = record.measured["seconds"]
+    title = f"to a relative gap of {small(LEVEL)}"
+    return draw.curves({title: lines}, "inputs", "seconds", "xy") if lines else None
 
 
 def claims(records: Records) -> list[Claim]:

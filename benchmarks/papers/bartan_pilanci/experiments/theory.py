@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, What, experiment_in, grid, medians, table_row, values, where
 from benchmarks.machinery.summary import crossed, summary
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged, share
@@ -176,6 +177,29 @@ def tables(records: Records) -> list[Table]:
     made = summary([record for record in records if record.case["kind"] != "optima"])
     keys, note = ("n", "d", "beta", "levels"), "Means and deviations over 10 draws of the data."
     return [*made, crossed("optima", optima, keys, "network", lambda record: record.measured["optimum"], note)]
+
+
+def plot(records: Records) -> Any:
+    """Draw the bounds relative to the optimum, and the errors of sampled networks by their number of neurons."""
+    bounds: dict[str, dict[float, list[float]]] = {}
+    words = {
+        "tight": "relaxation",
+        "printed": "relaxation as printed, (25)",
+        "krivine": "relaxation at K beta, above the optimum",
+    }
+    for record in where(records, kind="constants"):
+        for name, label in words.items():
+            ratios = bounds.setdefault(label, {}).setdefault(record.case["share"], [])
+            ratios.append(record.measured[name] / record.measured["optimum"])
+    errors: dict[str, dict[float, list[float]]] = {}
+    for record in where(records, kind="concentration"):
+        for neurons, bound in zip(record.case["neurons"], error(record), strict=True):
+            errors.setdefault(f"sampled, d = {record.case['d']}", {}).setdefault(neurons, []).append(bound)
+    if not bounds or not errors:
+        return None
+    figure = draw.curves({"bounds": bounds, "Theorem 3": errors}, "beta / beta_max", "relative to the optimum", "x")
+    figure.axes[1].set(xlabel="neurons", ylabel="error of the loss", yscale="log")
+    return figure
 
 
 def claims(records: Records) -> list[Claim]:
