@@ -20,27 +20,27 @@ from qsdp._utils.validation import (
     IntArray,
     check_choice,
     check_matrix,
-    check_numbers,
     read_only,
-    read_only_copy,
 )
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.block_layout import Layout, check_layout, single_block
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks.compact import integer_weights, pack_neurons, weights_memory
+from qsdp.networks.archive import pack_archive
+from qsdp.networks.compact import integer_weights, pack_neurons
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
 from qsdp.networks.quadratic_form import BlockFunction, NeuronFunction, form_of_neurons
-from qsdp.networks.storage import Arrays, bits_of_integers, fits_memory, write_archive
+from qsdp.networks.storage import Arrays, write_archive
 from qsdp.networks.weights import (
     FLOAT_BITS,
     LARGEST_WEIGHT,
     bits_of,
     check_alpha,
+    check_column_weights,
+    check_signs,
     check_weights,
     count_floats,
-    pack_alpha,
-    pack_weights,
+    signed_entries,
     weight_bits,
 )
 from qsdp.training_data import check_binary, check_levels, quadratic_map
@@ -146,9 +146,9 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
             layout = check_layout(self.sizes, self.kinds)
             check_binary(layout, levels, activation)
             sizes, kinds = layout.all_sizes, layout.kinds
-            U, V, block = _on_blocks(self.U, self.V, self.block, layout)
+            U, V, block = check_signs(self.U, self.V, self.block, layout)
         alpha = check_alpha(self.alpha, len(U))
-        weights = _checked_weights(self.weights, layout, alpha)
+        weights = check_column_weights(self.weights, layout, alpha)
         vars(self).update(U=U, V=V, alpha=alpha, block=block, sizes=sizes, kinds=kinds, weights=weights)
         vars(self).update(levels=levels, activation=activation, layout=layout)
 
@@ -163,7 +163,7 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
         weights: Any = None,
     ) -> BilinearNetwork:
         """Build a network from signs, replacing entries outside the blocks and in V of linear blocks by zeros."""
-        inside, quadratic = _signed(layout, block)
+        inside, quadratic = signed_entries(layout, block)
         U, V = np.where(inside, U, 0), np.where(quadratic, V, 0)
         return cls(U, V, alpha, block, layout.all_sizes, layout.kinds, weights=weights)
 
@@ -376,38 +376,7 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
 
     def archive(self) -> tuple[dict[str, Any], Arrays]:
         """Return the header and the arrays of the network's file as plain bits."""
-        layout, C = self.layout, self.n_outputs
-        header = {
-            "n_neurons": self.n_neurons,
-            "n_inputs": self.n_inputs if self.blocks is None else None,
-            "sizes": None if self.blocks is None else list(layout.all_sizes),
-            "kinds": None if self.blocks is None else list(layout.kinds),
-            "n_outputs": C if self.output_shape else None,
-            "levels": self.levels,
-            "activation": list(self.activation.coefficients) if self.activation else None,
-        }
-        owners = np.argmax(self.output_weights != 0.0, axis=1)
-        numbers = [(self.block, bits_of(layout.n_blocks)), (owners, bits_of(C) if self._single else 0)]
-        for weights, mask, M in stored_weights(self.U, self.V, layout, self.block, self.levels, self.lifted):
-            numbers.append(((weights[mask].astype(np.int16) + M) // 2, bits_of(M + 1)))
-        neurons = np.packbits(np.concatenate([bits_of_integers(values, width).ravel() for values, width in numbers]))
-        needed = weights_memory(layout, self.n_neurons, C)
-        second: Arrays
-        if not self.n_neurons:
-            second = {}
-        elif self._single:
-            second = {"single": self.output_weights[np.arange(self.n_neurons), owners]}
-        else:
-            second = pack_alpha(self.alpha, neurons.nbytes)
-        arrays = {"neurons": neurons, **second, **pack_weights(self.weights)}
-        n_bytes = sum(array.nbytes for array in arrays.values())
-        if not fits_memory(needed, n_bytes):
-            raise InvalidInputError(
-                f"a network of {self.n_neurons} neurons on blocks of sides up to {layout.side} with {C} outputs cannot "
-                f"be stored in {n_bytes} bytes, fewer than load_network trusts for so many weights; leave out the "
-                "largest blocks or the outputs that have no neurons"
-            )
-        return header, arrays
+        return pack_archive(self)
 
     # -- texts -----------------------------------------------------------------------------------------
 
@@ -448,76 +417,6 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
 
 def _is_lifted(activation: PolynomialActivation | None) -> bool:
     return activation is not None and activation.lifted
-
-
-def _on_blocks(
-    U: Any, V: Any, block: Any, layout: Layout
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], npt.NDArray[np.intp]]:
-    """Check signs of neurons in blocks and the numbers of these, and return them as read-only arrays."""
-    if layout.n_weights and len(U) == len(V) == 0:
-        # The weights are a network without neurons.
-        U = V = np.zeros((0, layout.side), dtype=np.int8)
-    else:
-        U, V = check_matrix("U", U, unread_dtypes=["i1"]), check_matrix("V", V, unread_dtypes=["i1"])
-    if not layout.n_blocks and len(U):
-        raise InvalidInputError(f"U and V must be empty, since no block has neurons; got shape {U.shape}")
-    if U.shape[1] != layout.side or V.shape != U.shape:
-        raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
-    m, R = len(U), layout.n_blocks
-    uncounted = " (blocks of kind 'weights' are not counted)" if layout.weights else ""
-    wanted = f"block must have {m} numbers from 0 to {R - 1}, one for each neuron{uncounted}"
-    if block is None and R > 1 and m:
-        raise InvalidInputError(f"{wanted}; got None")
-    numbers = check_numbers("block", np.zeros(m) if block is None else block, "(m,)")
-    if numbers.shape != (m,) or np.any((numbers < 0) | (numbers >= R) | (numbers != np.rint(numbers))):
-        raise InvalidInputError(wanted)
-    block = read_only(numbers.astype(np.intp))
-    for name, weights, inside in zip(("U", "V"), (U, V), _signed(layout, block), strict=True):
-        if not np.array_equal(np.abs(weights), inside):
-            raise InvalidInputError(
-                f"{name} must have entries -1 and +1 inside the sides of the neurons' blocks"
-                f"{', 0 in linear blocks' * (name == 'V')}, and 0 beyond"
-            )
-    return read_only_copy(U.astype(np.int8)), read_only_copy(V.astype(np.int8)), block
-
-
-def _checked_weights(weights: Any, layout: Layout, alpha: FloatArray) -> FloatArray:
-    """Check real weights of the columns of a layout, with the outputs of alpha, and return them read-only."""
-    shape = (layout.n_weights, *alpha.shape[1:])
-    if weights is None:
-        return read_only(np.zeros(shape))
-    array = check_numbers("weights", weights, f"{shape}")
-    if array.shape != shape:
-        raise InvalidInputError(
-            f"weights must have the shape {shape}, a number for each column of the blocks of kind 'weights' and each "
-            f"output; got {array.shape}"
-        )
-    return read_only_copy(array)
-
-
-def _signed(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return masks of the entries of U and V that are weights of neurons in these blocks."""
-    inside = layout.used[block]
-    return inside, inside & ~np.array(layout.linear, dtype=bool)[block, None]
-
-
-def stored_weights(
-    U: npt.NDArray[np.int8],
-    V: npt.NDArray[np.int8],
-    layout: Layout,
-    block: npt.NDArray[np.intp],
-    levels: int,
-    lifted: bool,
-) -> Iterator[tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_], int]]:
-    """Yield U and V with masks of the weights and their largest magnitudes, in the order of a file.
-
-    The last weights of lifted neurons are signs.
-    """
-    for weights, mask in zip((U, V), _signed(layout, block), strict=True):
-        first = np.arange(layout.side) < layout.side - lifted
-        yield weights, mask & first, levels - 1
-        if lifted:
-            yield weights, mask & ~first, 1
 
 
 def is_narrow(network: BilinearNetwork) -> bool:

@@ -18,6 +18,7 @@ from qsdp._utils.validation import (
     read_only,
     read_only_copy,
 )
+from qsdp.block_layout import Layout
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks.storage import check_memory, fits_memory
 
@@ -26,12 +27,15 @@ __all__ = [
     "LARGEST_WEIGHT",
     "bits_of",
     "check_alpha",
+    "check_column_weights",
+    "check_signs",
     "check_weights",
     "count_floats",
     "owners_of",
     "pack_alpha",
     "pack_weights",
     "shared_columns",
+    "signed_entries",
     "unpack_alpha",
     "unpack_weights",
     "weight_bits",
@@ -86,6 +90,57 @@ def check_alpha(alpha: Any, n_neurons: int) -> FloatArray:
     if array.ndim not in {1, 2} or (array.ndim == 2 and array.shape[1] == 0):
         raise InvalidInputError(f"alpha must have shape (0,) or (0, C) without neurons; got {array.shape}")
     return read_only_copy(array)
+
+
+def check_signs(
+    U: Any, V: Any, block: Any, layout: Layout
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8], npt.NDArray[np.intp]]:
+    """Check signs of neurons in blocks and the numbers of these, and return them as read-only arrays."""
+    if layout.n_weights and len(U) == len(V) == 0:
+        # The weights are a network without neurons.
+        U = V = np.zeros((0, layout.side), dtype=np.int8)
+    else:
+        U, V = check_matrix("U", U, unread_dtypes=["i1"]), check_matrix("V", V, unread_dtypes=["i1"])
+    if not layout.n_blocks and len(U):
+        raise InvalidInputError(f"U and V must be empty, since no block has neurons; got shape {U.shape}")
+    if U.shape[1] != layout.side or V.shape != U.shape:
+        raise InvalidInputError(f"U and V must have shapes (m, {layout.side}); got {U.shape} and {V.shape}")
+    m, R = len(U), layout.n_blocks
+    uncounted = " (blocks of kind 'weights' are not counted)" if layout.weights else ""
+    wanted = f"block must have {m} numbers from 0 to {R - 1}, one for each neuron{uncounted}"
+    if block is None and R > 1 and m:
+        raise InvalidInputError(f"{wanted}; got None")
+    numbers = check_numbers("block", np.zeros(m) if block is None else block, "(m,)")
+    if numbers.shape != (m,) or np.any((numbers < 0) | (numbers >= R) | (numbers != np.rint(numbers))):
+        raise InvalidInputError(wanted)
+    block = read_only(numbers.astype(np.intp))
+    for name, weights, inside in zip(("U", "V"), (U, V), signed_entries(layout, block), strict=True):
+        if not np.array_equal(np.abs(weights), inside):
+            raise InvalidInputError(
+                f"{name} must have entries -1 and +1 inside the sides of the neurons' blocks"
+                f"{', 0 in linear blocks' * (name == 'V')}, and 0 beyond"
+            )
+    return read_only_copy(U.astype(np.int8)), read_only_copy(V.astype(np.int8)), block
+
+
+def check_column_weights(weights: Any, layout: Layout, alpha: FloatArray) -> FloatArray:
+    """Check real weights of the columns of a layout, with the outputs of alpha, and return them read-only."""
+    shape = (layout.n_weights, *alpha.shape[1:])
+    if weights is None:
+        return read_only(np.zeros(shape))
+    array = check_numbers("weights", weights, f"{shape}")
+    if array.shape != shape:
+        raise InvalidInputError(
+            f"weights must have the shape {shape}, a number for each column of the blocks of kind 'weights' and each "
+            f"output; got {array.shape}"
+        )
+    return read_only_copy(array)
+
+
+def signed_entries(layout: Layout, block: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return masks of the entries of U and V that are weights of neurons in these blocks."""
+    inside = layout.used[block]
+    return inside, inside & ~np.array(layout.linear, dtype=bool)[block, None]
 
 
 def shared_columns(alpha: FloatArray) -> tuple[list[int], list[float]] | None:
