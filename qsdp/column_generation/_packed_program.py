@@ -23,7 +23,6 @@ from qsdp.column_generation.restricted import (
     sampling_chances,
 )
 from qsdp.data_map import BLOCKS, SAMPLES
-from qsdp.losses import PiecewiseQuadratic
 from qsdp.pricing.atoms import Atoms
 from qsdp.relaxation.instance import Instance, Units
 
@@ -39,9 +38,8 @@ _DOUBLE = FAR * float(np.finfo(np.float32).eps)
 
 def suits_packed(instance: Instance) -> bool:
     """Whether an instance is solved in packed entries: blocks with more samples than entries, and a smooth loss."""
-    data, loss = instance.map, instance.loss
-    smooth = loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
-    return data.offers >= {SAMPLES, BLOCKS} and data.n_rows > data.layout.n_entries and smooth
+    data = instance.map
+    return data.offers >= {SAMPLES, BLOCKS} and data.n_rows > data.layout.n_entries and instance.loss.has_curvature
 
 
 class _SquaredLoss(ValueLoss):

@@ -14,7 +14,7 @@ from qsdp._utils.tuning import GAIN, MANY_ROWS, MAX_SIDE, MAX_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import curvature_matrix, sampling_chances
 from qsdp.data_map import SAMPLES, require
-from qsdp.losses import Curvature, PiecewiseQuadratic
+from qsdp.losses import Curvature
 from qsdp.pricing.atoms import pricing_values
 from qsdp.problem import TrainingProblem
 
@@ -55,7 +55,7 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
     require(problem.weight_map, "alpha_bits", SAMPLES)
     m, C, largest = network.n_neurons, network.n_outputs, 2 ** (bits - 1) - 1
     alpha = np.concatenate([network.output_weights, network.column_weights])
-    smooth = _is_smooth(problem)
+    smooth = problem.loss.has_curvature
     groups = _groups(alpha, m, together=problem.loss.coupled)
     hessians = _hessians(network, problem, groups, _curvature(network, problem) if smooth else None)
     integers, scales = np.zeros_like(alpha), np.zeros(2 * C)
@@ -86,11 +86,6 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
         used = np.array([0])
     weights = problem.squeezed(best.output_weights[used])
     return network.with_neurons(network.U[used], network.V[used], weights, used, best.weights)
-
-
-def _is_smooth(problem: TrainingProblem) -> bool:
-    loss = problem.loss
-    return loss.inverse_curvature > 0.0 if isinstance(loss, PiecewiseQuadratic) else loss.has_curvature
 
 
 def _groups(alpha: FloatArray, n_neurons: int, *, together: bool) -> list[_WeightGroup]:
