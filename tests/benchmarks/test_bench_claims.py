@@ -48,3 +48,18 @@ def test_claims_from_a_part_of_the_cases_say_so() -> None:
     assert [claim.judged for claim in claims_of(SQUARES, squares(6))] == ["supported"]
     unsaid = replace(SQUARES, claims=lambda records: [Claim("Euclid", "primes", "not measured", "", "not yet")])
     assert [claim.judged for claim in claims_of(unsaid, squares(4))] == ["not measured"]
+
+
+def test_claims_that_differ_in_a_case_alone_share_a_row() -> None:
+    def numbered(records: list[Record]) -> list[Claim]:
+        claims = [exact("Euclid", f"{n} is prime", [n == 3], f"{n}") for n in (3, 4)]
+        return [replace(claim, group="primes", case=f"n = {n}") for n, claim in zip((3, 4), claims, strict=True)]
+
+    page = markdown_of(replace(SQUARES, claims=numbered), squares(6), "squares.png", answer="It is so.")
+    assert page.startswith("# Squares\n\nIt is so.\n\n![Squares](squares.png)\n\n**claims**\n\n")
+    assert "| claim | verdict | measured |\n" in page
+    assert "| primes | 1 supported, 1 contradicted | n = 3: 3; n = 4: 4 |" in page
+    mixed = [*numbered([]), exact("Gauss", "sums are sums", [True], "5050")]
+    page = markdown_of(replace(SQUARES, claims=lambda records: mixed), squares(6))
+    assert page.startswith("# Squares\n\n- **supported** (2 of 3): primes (3); sums are sums (5050).")
+    assert "| sums are sums | supported | 5050 | Gauss |" in page

@@ -393,10 +393,10 @@ def claims(records: Records) -> list[Claim]:
     for data, front in FRONT.items():
         for largest, target in front:
             case = f"{target:g} % in {largest / 1e3:g} kB"
-            found = claim(
+            judged = claim(
                 f"{data}: {target:g} % of the test images in {largest / 1e3:g} kB.", target, best(OURS, data, largest)
             )
-            made.append(replace(found, group=f"{data}: test accuracy within a file size", case=case))
+            made.append(replace(judged, group=f"{data}: test accuracy within a file size", case=case))
     for largest, target in CERTIFIED:
         name = f"mnist: {target:g} % in {largest / 1e3:g} kB with a certified gap of {GAP:g} of the network itself."
         made.append(claim(name, target, best(("certified",), "mnist", largest, GAP)))
@@ -406,10 +406,10 @@ def claims(records: Records) -> list[Claim]:
                 ours, rival = best(OURS, data, largest), best((kind,), data, largest)
                 if ours and rival:
                     case = f"{largest / 1e3:g} kB"
-                    found = claim(f"{data}: above {words} in {case}.", 100.0 * rival["test_accuracy"], ours)
+                    judged = claim(f"{data}: above {words} in {case}.", 100.0 * rival["test_accuracy"], ours)
                     figures = f"{100.0 * ours['test_accuracy']:.2f} against {100.0 * rival['test_accuracy']:.2f} %"
                     group = f"{data}: more accurate than {words}, within the same file size"
-                    made.append(replace(found, figures=figures, number=figures, group=group, case=case))
+                    made.append(replace(judged, figures=figures, number=figures, group=group, case=case))
     for size, (tol, limit) in PROOFS.items():
         own = [r.measured for r in where(full, kind="proof", patches=f"{size}/4/2")]
         holds = [m["gap"] <= tol and m["kind"] == "exact" and m["fit_seconds"] <= limit for m in own]

@@ -111,8 +111,8 @@ def plot(records: Records) -> Any:
     """Draw the seconds of the proofs for the squared loss by the number of inputs."""
     lines: dict[str, dict[float, list[float]]] = {}
     for record in where(records, loss=None):
-        places = lines.setdefault(f"beta = {record.case['beta']:g}", {})
-        places.setdefault(record.measured["D"], []).append(record.measured["seconds"])
+        line = lines.setdefault(f"beta = {record.case['beta']:g}", {})
+        line.setdefault(record.measured["D"], []).append(record.measured["seconds"])
     return draw.curves({"proven optima, squared loss": lines}, "inputs", "CPU seconds", "y") if lines else None
 
 

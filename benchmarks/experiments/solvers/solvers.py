@@ -198,9 +198,9 @@ def claims(records: Records) -> list[Claim]:
                 name = "SCS's own gap" if level == LEFT else f"a gap of {LEVEL:g}"
                 statement = f"{label(problem)}, to {name}: {factor:g} times faster than SCS."
                 left = both[1].get("relative_gap", level) if level == LEFT and both[1] else level
-                found = faster_claim(statement, *both, factor, max(left, level))
+                judged = faster_claim(statement, *both, factor, max(left, level))
                 group, case = f"To {name}, many times faster than SCS", f"{label(problem)} ({factor:g} times)"
-                made.append(replace(found, group=group, case=case))
+                made.append(replace(judged, group=group, case=case))
     (ten,), betas = listed["mnist"], where(records, section="betas")
     found = [r.measured for r in where(records, solver="auto", problem=ten) if "seconds" in r.measured]
     taken = [m["seconds"] + m["reading"] for m in found]

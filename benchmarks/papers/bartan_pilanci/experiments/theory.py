@@ -170,9 +170,9 @@ EXACT: tuple[tuple[str, str, str, Callable[[Of], np.ndarray]], ...] = (
 def tables(records: Records) -> list[Table]:
     """Return a table for each series; the bounds on the optima equal them in all digits shown."""
     optima = [
-        replace(record, case={**record.case, "network": network}, measured={"optimum": found["optimum"]})
+        replace(record, case={**record.case, "network": network}, measured={"optimum": proven["optimum"]})
         for record in where(records, kind="optima")
-        for network, found in record.measured.items()
+        for network, proven in record.measured.items()
     ]
     made = summary([record for record in records if record.case["kind"] != "optima"])
     keys, note = ("n", "d", "beta", "levels"), "Means and deviations over 10 draws of the data."
