@@ -34,6 +34,8 @@ class Ascent:
         Metric of the rows: the multipliers, except small ones, which are raised to a minimum.
     z : ndarray of shape (N,)
         :math:`\langle y_i, (B Y)_i \rangle`, which are the multipliers if Y is stationary; they sum to the value.
+    value : float
+        Objective value of Y, the sum of `z`.
     gradient : float
         Norm of the gradient relative to the multipliers, in the metric of the weights.
     multiplications : float
@@ -52,6 +54,7 @@ class Ascent:
     G: FloatArray
     z: FloatArray
     weights: FloatArray
+    value: float
     gradient: float
 
     def __init__(self, form: Form, Y: FloatArray, split: int) -> None:
@@ -59,14 +62,11 @@ class Ascent:
         # The largest entry of the matrix is about one; quotients by the weights must be finite.
         self.smallest_weights = np.maximum(0.25 * form.row_norms(), 1e-200)
         self.multiplications = 0.0
+        #: Number of multiplications of a product with one column, and of what is computed from it.
+        self._column_work = float(form.matrix.size + 4 * form.size)
         self.radius = 0.0
         self._move(_unit(Y), split)
         self.radius = 0.5 * float(np.sqrt(self.weights.sum()))
-
-    @property
-    def value(self) -> float:
-        """Objective value of Y."""
-        return float(self.z.sum())
 
     def step(self) -> bool:
         """Take one step, shortened at a time limit; return whether another step may make progress."""
@@ -76,7 +76,7 @@ class Ascent:
         gain = 2.0 * step.predicted()
         if gain <= 0.0:
             return False
-        before = (self.Y, self.split, self.G, self.z, self.weights, self.gradient)
+        before = (self.Y, self.split, self.G, self.z, self.weights, self.value, self.gradient)
         value, gradient = self.value, self.gradient
         self._move(_unit(self.Y + step.direction), self.split)
         # Smaller changes of the value are rounding.
@@ -85,7 +85,7 @@ class Ascent:
         self.radius = step.next_radius(self.radius, ratio)
         settled = gain <= noise
         if ratio <= ACCEPTED or (settled and self.gradient >= gradient):
-            self.Y, self.split, self.G, self.z, self.weights, self.gradient = before
+            self.Y, self.split, self.G, self.z, self.weights, self.value, self.gradient = before
             return not settled and self.radius > NEGLIGIBLE * float(np.sqrt(self.weights.sum()))
         return True
 
@@ -114,10 +114,11 @@ class Ascent:
         weights = np.maximum(z, self.smallest_weights)
         R = G - z[:, None] * Y
         relative = float(np.sqrt(np.einsum("ij,ij->i", R, R) @ (1.0 / weights) / weights.sum()))
-        self.Y, self.split, self.G, self.z, self.weights, self.gradient = Y, split, G, z, weights, relative
+        self.Y, self.split, self.G, self.z, self.weights = Y, split, G, z, weights
+        self.value, self.gradient = float(z.sum()), relative
 
     def _times(self, Y: FloatArray, split: int) -> FloatArray:
-        self.multiplications += (self.form.work + 4.0 * len(Y)) * Y.shape[1]
+        self.multiplications += self._column_work * Y.shape[1]
         return self.form.times(Y, split)
 
     def _shrink(self) -> None:

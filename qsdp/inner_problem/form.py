@@ -42,11 +42,6 @@ class Form:
         """Number of rows of a factor."""
         return len(self.matrix)
 
-    @property
-    def work(self) -> float:
-        """Number of multiplications in a product with one column."""
-        return float(self.matrix.size)
-
     def times(self, Y: FloatArray, split: int) -> FloatArray:
         """Compute B Y: half the gradient at Y, or the same linear map applied to a direction."""
         product: FloatArray = self.matrix @ Y
@@ -75,7 +70,7 @@ class Certifier:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.z = _up(np.abs(form.matrix).sum(axis=1) * (1.0 + (form.size + 2) * EPS))
-        #: Number of multiplications in a proof, comparable to `Form.work`.
+        #: Number of multiplications in a proof, comparable to `Ascent.multiplications`.
         self.work = form.size**3 / 3.0 * (2.0 if form.paired else 1.0)
 
     @property

@@ -59,8 +59,8 @@ def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDA
     if array.shape[1] <= lifted:
         raise InvalidInputError(f"{name} must have at least one input; got shape {array.shape}")
     M = levels - 1
-    main, last = (array[:, :-1], array[:, -1:]) if lifted else (array, array[:, :0])
-    for whole, largest, allowed in ((main, M, _level_names(M)), (last, 1, "-1 and +1")):
+    parts = [(array[:, :-1], M), (array[:, -1:], 1)] if lifted else [(array, M)]
+    for whole, largest in parts:
         for rows in chunks(len(whole), whole.shape[1]):
             part = whole[rows]
             wrong = (part < -largest) | (part > largest)
@@ -69,7 +69,9 @@ def check_weights(name: str, weights: Any, levels: int, lifted: bool) -> npt.NDA
             else:
                 wrong |= (part != np.rint(part)) | ((part - largest) % 2 != 0)
             if np.any(wrong):
-                raise InvalidInputError(f"{name} must have entries {allowed} only; found {part[wrong][0]:g}")
+                raise InvalidInputError(
+                    f"{name} must have entries {_level_names(largest)} only; found {part[wrong][0]:g}"
+                )
     if array.dtype == np.int8 and array.base is None and not array.flags.writeable and array.flags.c_contiguous:
         # The weights of another network, or an array that its owner has made read-only, cannot change: no copy needed.
         return np.asarray(array, dtype=np.int8)
