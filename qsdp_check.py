@@ -658,8 +658,9 @@ class Loss:
                 entropy -= (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
             terms = self.w * entropy
             # Rounding p changes its entropy by less than 16 eps: p log p is below 1, the slope next to p = 1 below 36.
-            # Sums of probabilities, too, are one up to as many roundings as there are classes.
-            size, terms_each = math.fsum((self.w + 0 * terms).ravel()), 16 + 2 * p.shape[-1] * (p.ndim == 2)
+            # Probabilities of classes sum to one up to as many roundings as there are classes.
+            size = math.fsum((self.w + 0 * terms).ravel())
+            terms_each += 2 * p.shape[-1] * (self.name == "cross_entropy")
         else:
             terms = np.stack([nu * self.y, -self.c / 2 * nu / self.w * nu])
         allowance = terms_each * EPS * (math.fsum(np.abs(terms).ravel()) + size) + 8 * TINY * (

@@ -118,6 +118,19 @@ def test_optima_are_confirmed(loss: str, tmp_path: Path, capsys: pytest.CaptureF
     assert "(exact bound: " in out
 
 
+@pytest.mark.parametrize("beta", [1e-8, 1e-9])
+def test_optima_near_zero_of_several_outputs_are_confirmed(
+    beta: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((4, 4)), rng.choice([-1.0, 1.0], (4, 5))
+    problem = qsdp.TrainingProblem(X, Y, beta=beta, loss="logistic")
+    result = qsdp.column_generation(problem)
+    assert result.certificate.objective < 1e-5
+    result.certificate.save(tmp_path / "c")
+    assert answer(tmp_path / "c", capsys)[0] == 0
+
+
 def test_a_certificate_without_a_penalty_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = problem_of(1, "squared")
     path = tmp_path / "certificate"
