@@ -20,7 +20,7 @@ METHODS = {
     "root_leaves": 1,  # of proofs, of which hundreds of inputs take the time and memory
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
-    "additive": 1,  # models with weights on inputs beside neurons: thresholds, beta and fits
+    "additive": 2,  # models with weights on inputs beside neurons: thresholds, beta and fits
     "estimators": 5,  # what they choose by default
     "offsets": 1,  # of the scores of several classes, by default fits
     "splits": 2,  # as thresholds of default fits to more than 4000 rows

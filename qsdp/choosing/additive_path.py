@@ -20,11 +20,12 @@ __all__ = ["AdditivePath"]
 #: Vectors from which signs alternate, for each output; three times as many find hardly better neurons.
 _STARTS = 32
 
-#: Neurons, and weights, of each output that a round adds at most.
-_ADDED = 5
+#: Neurons that a round adds at most: so many in all, but not fewer than the second number for each output.
+_ADDED, _FEWEST_ADDED = 20, 5
 
-#: Rounds of a fit that need not be accurate; four times as many take twice the time for no better choices.
-_ROUNDS = 3
+#: Rounds of a fit that need not be accurate (four times as many take twice the time for no better choices), and of one
+#: that shall be.
+_ROUNDS, _MANY_ROUNDS = 3, 60
 
 
 class AdditivePath:
@@ -48,6 +49,11 @@ class AdditivePath:
         :math:`\omega_q D`.
     fit : DataFit
         A loss with curvature. The squared loss has a free intercept.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (p,)
+        Weighted variances of the columns.
     """
 
     def __init__(self, columns: FloatArray, omega: FloatArray, inputs: FloatArray, price: float, fit: DataFit) -> None:
@@ -55,10 +61,12 @@ class AdditivePath:
         fractions = (
             np.full(len(columns), 1.0 / len(columns)) if fit.weights is None else fit.weights / fit.weights.sum()
         )
+        self.variances = fractions @ columns**2 - (fractions @ columns) ** 2
         # Columns and targets of the squared loss are centred: its intercept is then exact.
         self._fractions = fractions if fit.quadratic else None
         self._means = np.zeros(columns.shape[1]) if self._fractions is None else fractions @ columns
         self._columns = (columns - self._means) / omega
+        self._added = max(_ADDED // fit.target.shape[1], _FEWEST_ADDED)
         self._constant = np.zeros(fit.target.shape[1])
         if self._fractions is not None:
             self._constant = fractions @ fit.target
@@ -82,9 +90,11 @@ class AdditivePath:
 
         Unless the fit shall be `accurate`, a few rounds at a gap of a hundredth suffice, from the fit before.
         """
-        for _ in range(PATIENCE if accurate else _ROUNDS):
-            self._solve(beta, SMALL if accurate else ROUGH)
-            if not self._extend(beta) or deadline.over():
+        values: list[float] = []
+        for _ in range(_MANY_ROUNDS if accurate else _ROUNDS):
+            values.append(self._solve(beta, SMALL if accurate else ROUGH))
+            idle = len(values) > PATIENCE and values[-1] > (1.0 - SMALL) * values[-1 - PATIENCE]
+            if not self._extend(beta) or idle or deadline.over():
                 break
 
     def outputs(self, columns: FloatArray, inputs: FloatArray) -> FloatArray:
@@ -112,8 +122,9 @@ class AdditivePath:
 
     # -- rounds ------------------------------------------------------------------------------------------------
 
-    def _solve(self, beta: float, tol: float) -> None:
-        """Solve the restricted problem, and drop what is zero."""
+    def _solve(self, beta: float, tol: float) -> float:
+        """Solve the restricted problem, drop what is zero, and return its objective."""
+        value = 0.0
         for k, part in enumerate(self._fit.parts):
             coupled = self._fit.n_parts == 1
             members = slice(None) if coupled else np.flatnonzero(self._outputs == k)
@@ -124,7 +135,9 @@ class AdditivePath:
             start = self._sizes[members]
             self._sizes[members], point = problem.minimise(start, problem.at(start), tol)
             self._nu[:, slice(None) if coupled else [k]] = point.nu
+            value += problem.total(self._sizes[members], point)
         self._select(np.flatnonzero(self._sizes > 0.0))
+        return value
 
     def _select(self, atoms: npt.NDArray[np.intp]) -> None:
         for name in ("_vectors", "_sizes", "_outputs", "_weight", "_U", "_V", "_signs", "_offsets"):
@@ -135,7 +148,7 @@ class AdditivePath:
         threshold, before = (1.0 + ROUGH) * beta, len(self._sizes)
         slopes = self._columns.T @ self._nu
         for k, column in enumerate(slopes.T):
-            order = np.argsort(-np.abs(column))[: 4 * _ADDED]
+            order = np.argsort(-np.abs(column))[: 4 * self._added]
             chosen = order[np.abs(column[order]) > threshold]
             side = np.sign(column[chosen])
             none = np.zeros((len(chosen), self._inputs.shape[1]), dtype=np.int8)
@@ -179,11 +192,11 @@ class AdditivePath:
         for k, column in enumerate(nu.T):
             M = (self._inputs * column[:, None]).T @ self._inputs
             values, vectors = np.linalg.eigh(M)
-            largest = vectors[:, np.argsort(-np.abs(values))[:_ADDED]].T
+            largest = vectors[:, np.argsort(-np.abs(values))[: self._added]].T
             starts = np.vstack([signs(largest), signs(self._rng.standard_normal((_STARTS, size)))])
             U = alternate(M, starts)
             prices = np.abs(U @ M).sum(axis=1) / self._price
             _, first = np.unique(np.round(prices, 9 - int(np.log10(prices.max() or 1.0))), return_index=True)
-            best = first[::-1][:_ADDED]
+            best = first[::-1][: self._added]
             U = U[best]
             yield k, prices[best], U.astype(np.int8), signs(U @ M).astype(np.int8)

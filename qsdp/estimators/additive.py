@@ -29,17 +29,28 @@ from qsdp.statistics.sample import Rows
 
 __all__ = ["AdditiveFit", "fit_additive"]
 
+#: Training set, held-out rows, and share of the weight that trains.
+Fold = tuple[TrainingProblem, TrainingProblem, float]
+
 #: Numbers of thresholds per column to choose from.
 _THRESHOLDS = (0, 5, 20)
 
-#: Fractions of `beta_max` to choose from: nearly three orders of magnitude in eight steps.
-_FRACTIONS = np.geomspace(0.3, 6e-4, 9)
+#: Fractions of `beta_max` to choose from: three orders of magnitude in nine steps.
+_FRACTIONS = np.geomspace(0.3, 3e-4, 10)
 
-#: Increase of the loss above the smallest one that ends a path, as a fraction.
-_HOPELESS = 0.1
+#: A path ends with so many steps in a row that each gain less than this fraction of the held-out loss, in all.
+_FLAT, _GAIN = 2, 0.005
 
-#: Entries of the thresholds of all columns that take a gigabyte of memory; no candidate has more.
-_MAX_ENTRIES = 2**27
+#: Fractions of the gain of the best path by which a loss exceeds that of the best candidate at the same step if a path
+#: ends, and the smallest one if a path or an elimination ends.
+_BEHIND, _WORSE = 0.1, 0.05
+
+#: Standard errors of the difference of losses that an elimination must gain; with one, losses of new rows are larger.
+_CLEAR = 2.0
+
+#: Entries of the thresholds of all columns that take a gigabyte of memory; no candidate has more. Products of inputs
+#: and thresholds have fewer: the rest of a fit takes about ten seconds for so many.
+_MAX_ENTRIES, _MAX_PRODUCTS = 2**27, 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +76,12 @@ def fit_additive(
 ) -> AdditiveFit:
     """Choose thresholds, their products, and beta for a table, and fit the additive model with interactions.
 
-    Candidates have 0, 5 or 20 thresholds per column, and neurons on all other inputs. The last candidate has the inputs
-    and thresholds that have a weight in the best of these fits, and neurons on the same. For each, the loss on held-out
-    rows is computed for decreasing beta, each fit from the one before, and the smallest one decides. Of more than a
-    hundred inputs, those that a quadratic ridge regression needs are selected first.
+    Candidates have 0, 5 or 20 thresholds per column, and neurons on all other inputs. For each, the loss on held-out
+    rows is computed for decreasing beta, each fit from the one before, and the smallest one decides. Of the best
+    candidate, the half of the columns with the smallest effects is left out, again and again. Then the inputs and
+    thresholds with an effect are also those of the neurons, and the half of them with the smallest effects is left out.
+    Either decides if it lowers the loss by two standard errors. Of more than a hundred inputs, those that a quadratic
+    ridge regression needs are selected first.
 
     Parameters
     ----------
@@ -123,28 +136,66 @@ class _Candidate:
     weighted: IntArray
     members: IntArray
 
+    def equals(self, other: _Candidate) -> bool:
+        return np.array_equal(self.weighted, other.weighted) and np.array_equal(self.members, other.members)
+
+
+@dataclass(frozen=True, eq=False)
+class _Selection:
+    """Which inputs of a candidate that was tried remain: those of the best columns, or the best ones.
+
+    Attributes
+    ----------
+    source : _Tried
+    columns : bool
+        Whether columns are compared, and the others lose all their inputs; else inputs are, and the best ones have
+        weights and are the inputs of the neurons.
+    share : float
+        Share of the columns or inputs with an effect that remains.
+    """
+
+    source: _Tried
+    columns: bool
+    share: float
+
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """Held-out losses of candidates, one for each fold, for decreasing beta, and what the fits use.
+    """Held-out losses of candidates, one for each fold, for decreasing beta, and the effects of the inputs in the fits.
 
     Attributes
     ----------
     candidates : list of _Candidate
     losses : ndarray of shape (B,)
-    used : list of lists of ndarray
-        Inputs that have a weight, for each beta and fold.
-    first : tuple of _Candidate and int, optional
-        The fit to all rows whose inputs in use are the inputs of this candidate, and its step.
+    row_losses : ndarray of shape (n,)
+        Those of each held-out row for the beta of the smallest loss.
+    effects : list of lists of ndarray
+        Sizes of the effects of the weighted inputs, for each beta and fold.
+    selection : _Selection, optional
+        How the candidates arose from others.
     """
 
     candidates: list[_Candidate]
     losses: FloatArray
-    used: list[list[IntArray]]
-    first: tuple[_Candidate, int] | None = None
+    row_losses: FloatArray
+    effects: list[list[FloatArray]]
+    selection: _Selection | None = None
 
     def smallest(self) -> float:
         return float(self.losses.min())
+
+    def is_clear_gain(self, other: _Tried, counts: FloatArray) -> bool:
+        """Whether losses are smaller than those of another by more than two standard errors of the difference."""
+        gains = other.row_losses - self.row_losses
+        variance = float(gains**2 @ (1.0 / counts)) - float(gains.sum()) ** 2 / float(counts.sum())
+        return bool(gains.sum() > _CLEAR * np.sqrt(max(variance, 0.0)))
+
+    def gain(self) -> float:
+        return float(self.losses.max() - self.losses.min())
+
+    @property
+    def step(self) -> int:
+        return int(np.argmin(self.losses))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +218,10 @@ class _AdditiveSearch:
     def _above(self) -> npt.NDArray[np.bool_]:
         return np.array([one.kind == "above" for one in self.encoding.expressions])
 
+    @cached_property
+    def _positions(self) -> IntArray:
+        return np.array([one.position for one in self.encoding.expressions])
+
     def chosen(self, sets: dict[int, IntArray]) -> tuple[_Candidate, int]:
         """Return the candidate and the number of steps to its beta."""
         standard = np.flatnonzero(~self._above)
@@ -174,25 +229,68 @@ class _AdditiveSearch:
         folds = held_out_folds(self.problem)
         if not folds or (len(candidates) == 1 and not self._chooses):
             return candidates[0], 0
-        tried = []
+        tried: list[_Tried] = []
         for candidate in candidates:
-            tried.append(self._tried(folds, [candidate] * len(folds)))
-            if deadline.over():
-                break
-        else:
-            best = min(tried, key=_Tried.smallest)
-            step = int(np.argmin(best.losses))
+            self._try(tried, folds, [candidate] * len(folds))
+        best = min(tried, key=_Tried.smallest)
+        best = self._eliminate(tried, folds, best, best, columns=True)
+        others = [one for one in tried if np.any(self._above[one.candidates[0].weighted])]
+        chosen = self._eliminate(tried, folds, best, best, columns=False)
+        if others:
+            chosen = self._eliminate(tried, folds, min(others, key=_Tried.smallest), chosen, columns=False)
+        return self._on_all_rows(chosen, candidates), chosen.step
+
+    def _eliminate(
+        self, tried: list[_Tried], folds: list[Fold], source: _Tried, chosen: _Tried, *, columns: bool
+    ) -> _Tried:
+        """Try the better half of the columns or inputs of a source, the better half of these and so on.
+
+        Inputs of a source that have effects are tried first. Return the best candidates if their losses are clearly
+        smaller than those of the chosen ones, which are returned else.
+        """
+        new: list[_Tried] = []
+        while True:
+            selection = _Selection(new[-1] if new else source, columns, 1.0 if not (columns or new) else 0.5)
             # Each fold has the inputs that its own rows choose, else its errors would be too small.
-            used = [some for some in best.used[step] if len(some)]
-            if len(used) == len(folds):
-                second = self._tried(folds, [_Candidate(some, some) for some in used])
-                tried.append(replace(second, first=(best.candidates[0], step)))
-        chosen = min(tried, key=_Tried.smallest)
-        step = int(np.argmin(chosen.losses))
-        if chosen.first is None:
-            return chosen.candidates[0], step
-        some = self._used(*chosen.first)
-        return (_Candidate(some, some), step) if len(some) else chosen.first
+            some = selection.source.candidates
+            pairs = zip(some, selection.source.effects[selection.source.step], strict=True)
+            some = [self._selected(candidate, effects, selection) for candidate, effects in pairs]
+            best = min(tried, key=_Tried.smallest)
+            known = (one for one in tried if all(map(_Candidate.equals, one.candidates, some)))
+            new.append(next(known, None) or self._try(tried, folds, some, selection))
+            hopeless = new[-1].smallest() > best.smallest() + _WORSE * best.gain()
+            if hopeless or max(len(one.weighted) for one in some) == 1 or deadline.over():
+                break
+        better = min(new, key=_Tried.smallest)
+        counts = np.concatenate([held_out.row_counts for _, held_out, _ in folds])
+        return better if better.is_clear_gain(chosen, counts) else chosen
+
+    def _selected(self, candidate: _Candidate, effects: FloatArray, selection: _Selection) -> _Candidate:
+        """Return the inputs of a candidate that a selection by the sizes of their effects leaves."""
+        weighted, members = candidate.weighted, candidate.members
+        if selection.columns:
+            totals = np.zeros(self._positions.max() + 1)
+            np.add.at(totals, self._positions[weighted], effects)
+            best = _largest(totals, selection.share)
+            return _Candidate(*(some[np.isin(self._positions[some], best)] for some in (weighted, members)))
+        best = weighted[_largest(effects, selection.share, self._most_members)]
+        return _Candidate(best, best)
+
+    @property
+    def _most_members(self) -> int:
+        """Largest number of inputs of neurons in a selection, by the number of their products."""
+        return min(MAX_INPUTS, int(np.sqrt(2.0 * _MAX_PRODUCTS / len(self.problem.X))))
+
+    def _on_all_rows(self, tried: _Tried, candidates: list[_Candidate]) -> _Candidate:
+        """Return the candidate that the selections which led to those of the folds choose on all rows."""
+        if tried.selection is None:
+            return tried.candidates[0]
+        source = tried.selection.source
+        candidate = self._on_all_rows(source, candidates)
+        path = self._path(candidate, self.problem)
+        for beta in self._betas(path)[: source.step + 1]:
+            path.fit(float(beta))
+        return self._selected(candidate, _effects(candidate, path), tried.selection)
 
     @property
     def _chooses(self) -> bool:
@@ -217,30 +315,37 @@ class _AdditiveSearch:
         columns = X[:, candidate.weighted]
         return columns if self.problem.loss.quadratic else np.hstack([columns, np.ones((len(X), 1))])
 
-    def _used(self, candidate: _Candidate, step: int) -> IntArray:
-        """Return the inputs that have a weight in the fit to all rows."""
-        path = self._path(candidate, self.problem)
-        for beta in self._betas(path)[: step + 1]:
-            path.fit(float(beta))
-        return _used_inputs(candidate, path)
-
-    def _tried(
-        self, folds: list[tuple[TrainingProblem, TrainingProblem, float]], candidates: list[_Candidate]
+    def _try(
+        self,
+        tried: list[_Tried],
+        folds: list[Fold],
+        candidates: list[_Candidate],
+        selection: _Selection | None = None,
     ) -> _Tried:
+        """Fit the candidates of the folds, append the result to those that were tried before, and return it."""
         paths = [self._path(one, training) for one, (training, _, _) in zip(candidates, folds, strict=True)]
         betas = [self._betas(path, share) for path, (_, _, share) in zip(paths, folds, strict=True)]
-        losses, used = [], []
+        best = min(tried, key=_Tried.smallest) if tried else None
+        losses: list[float] = []
+        effects = []
         for step in range(len(betas[0])):
-            loss = 0.0
+            values = []
             for one, path, (_, held_out, _), some in zip(candidates, paths, folds, betas, strict=True):
                 path.fit(float(some[step]))
                 outputs = path.outputs(self._weighted(one, held_out.X), held_out.X[:, one.members])
-                loss += held_out.data_fit.value(outputs)
+                values.append(held_out.data_fit.values(outputs).reshape(len(outputs), -1).sum(axis=1))
+            loss = float(sum(some.sum() for some in values))
+            if loss < min(losses, default=np.inf):
+                row_losses = np.concatenate(values)
             losses.append(loss)
-            used.append([_used_inputs(*pair) for pair in zip(candidates, paths, strict=True)])
-            if losses[-1] > (1.0 + _HOPELESS) * min(losses) or deadline.over():
+            effects.append([_effects(*pair) for pair in zip(candidates, paths, strict=True)])
+            worse = loss > min(losses) + _WORSE * (max(losses) - min(losses))
+            behind = best and step < len(best.losses) and loss > best.losses[step] + _BEHIND * best.gain()
+            flat = len(losses) > _FLAT and min(losses[-_FLAT:]) > (1.0 - _GAIN) * min(losses[:-_FLAT])
+            if worse or behind or flat or deadline.over():
                 break
-        return _Tried(candidates, np.array(losses), used)
+        tried.append(_Tried(candidates, np.array(losses), row_losses, effects, selection))
+        return tried[-1]
 
     def fitted(self, chosen: tuple[_Candidate, int], encoder: TableEncoder, weights: FloatArray | None) -> AdditiveFit:
         """Fit the chosen candidate to all rows, without the thresholds that have no weight."""
@@ -277,7 +382,19 @@ class _AdditiveSearch:
         return AdditiveFit(blocks_encoder, blocks, float(betas[-1]), network)
 
 
-def _used_inputs(candidate: _Candidate, path: AdditivePath) -> IntArray:
-    """Return the inputs of a candidate that have a weight."""
-    used: IntArray = candidate.weighted[path.parts()[0][: len(candidate.weighted)].any(axis=1)]
-    return used
+def _effects(candidate: _Candidate, path: AdditivePath) -> FloatArray:
+    """Return the sizes of the effects of the weighted inputs of a candidate: variances of what they add, summed."""
+    W, U, V, alpha = path.parts()
+    sizes: FloatArray = ((W**2).sum(axis=1) * path.variances)[: len(candidate.weighted)]
+    among = np.searchsorted(candidate.weighted, candidate.members)
+    for column in alpha.T:
+        matrix = (U.T * column) @ V
+        sizes[among] += (0.25 * (matrix + matrix.T) ** 2).sum(axis=1)
+    return sizes
+
+
+def _largest(sizes: FloatArray, share: float, most: int | None = None) -> IntArray:
+    """Return the places of the largest sizes, a share of those above zero and at most so many, in ascending order."""
+    count = max(int(share * np.count_nonzero(sizes)), 1)
+    count = count if most is None else min(count, most)
+    return np.sort(np.argsort(-sizes, kind="stable")[:count])
