@@ -12,6 +12,12 @@ import qsdp
 LOSSES = ("squared", "logistic", "hinge", "squared_hinge", "absolute", "huber", "cross_entropy")
 
 
+def blocks_layout(sizes: list[int], kinds: list[str]) -> Any:
+    """Return the layout of blocks of these sizes and kinds."""
+    entries = sum(N * (N + 1) // 2 if kind == "quadratic" else N for N, kind in zip(sizes, kinds, strict=True))
+    return qsdp.Blocks(np.zeros((1, entries)), sizes, kinds).layout
+
+
 def random_blocks(
     rng: np.random.Generator, n: int, n_blocks: int | None = None, *, scale: float = 1.0, real: bool = False
 ) -> qsdp.Blocks:

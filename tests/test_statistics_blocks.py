@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import read_archive, write_archive
 from block_problems import enumerated_optimum, random_blocks, random_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,6 @@ import qsdp
 import qsdp_check
 from qsdp import Blocks, SufficientStatistics, TrainingProblem
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.storage import read_archive, write_archive
 from qsdp.statistics import row_batches
 
 SIZES, KINDS = (3, 2, 4), ("quadratic", "linear", "quadratic")
@@ -314,7 +314,7 @@ def test_files_with_other_blocks_are_refused(tmp_path: Path, change: dict[str, A
     path = tmp_path / "statistics"
     blocks, y = integer_data(np.uint8, 255)
     SufficientStatistics().partial_fit(blocks, y).save(path)
-    kind, header, arrays = read_archive(path, "sufficient statistics")
+    kind, header, arrays = read_archive(path)
     write_archive(path, kind, {**header, "blocks": {**header["blocks"], **change}}, arrays)
     with pytest.raises(StorageError, match="does not hold statistics"):
         SufficientStatistics.load(path)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import read_archive, write_archive
 from block_problems import random_network, random_problem
 
 import qsdp
 from qsdp.exceptions import StorageError
-from qsdp.networks.storage import read_archive, write_archive
 
 KIND = "bilinear-network"
 
@@ -44,7 +44,7 @@ def test_packed_entries_are_sums_over_neurons(seed: int) -> None:
     np.testing.assert_allclose(network.entries, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_round_trips_take_the_promised_bits(seed: int, tmp_path: Path) -> None:
     network = network_of(seed)
     network.save(tmp_path / "n")
@@ -53,7 +53,7 @@ def test_round_trips_take_the_promised_bits(seed: int, tmp_path: Path) -> None:
     contents = (tmp_path / "n").read_bytes()
     loaded.save(tmp_path / "n")
     assert (tmp_path / "n").read_bytes() == contents
-    _, _, arrays = read_archive(tmp_path / "n", KIND)
+    _, _, arrays = read_archive(tmp_path / "n")
     # Files hold numbers of 64 bits, each of which counts 32.
     numbers = sum(array.size for array in arrays.values() if array.itemsize == 8)
     assert sum(array.nbytes for array in arrays.values()) == -(-network.n_bits // 8) + 4 * numbers
@@ -126,19 +126,19 @@ def test_hostile_files_of_a_right_digest(change: str, tmp_path: Path) -> None:
     layout = type(layout)((3, 2, 4), (False, True, False), (1.0,) * 3)
     network = random_network(np.random.default_rng(0), layout, 7, 3, single=True)
     network.save(tmp_path / "n")
-    _, header, arrays = read_archive(tmp_path / "n", KIND)
+    _, header, arrays = read_archive(tmp_path / "n")
     CHANGES[change](header, arrays)
     write_archive(tmp_path / "n", KIND, header, arrays)
     with pytest.raises(StorageError, match="is not a valid network"):
         qsdp.load_network(tmp_path / "n")
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(100))
 def test_any_bits_are_a_network_or_an_error(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     network = network_of(seed)
     network.save(tmp_path / "n")
-    _, header, arrays = read_archive(tmp_path / "n", KIND)
+    _, header, arrays = read_archive(tmp_path / "n")
     if seed % 3:
         arrays["neurons"] = rng.integers(0, 256, len(arrays["neurons"])).astype(np.uint8)
     else:

@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from block_problems import random_network
+from block_problems import blocks_layout, random_network
 
 import qsdp
-from qsdp.block_layout import Layout
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.compact import integer_weights
 
 
-def layout_of(rng: np.random.Generator) -> Layout:
+def layout_of(rng: np.random.Generator) -> Any:
     R = int(rng.integers(1, 6))
-    linear = tuple(bool(flat) for flat in rng.random(R) < 0.3)
-    return Layout(tuple(rng.integers(1, 8, R).tolist()), linear, (1.0,) * R)
+    kinds = np.where(rng.random(R) < 0.3, "linear", "quadratic").tolist()
+    return blocks_layout(rng.integers(1, 8, R).tolist(), kinds)
 
 
 def network_of(seed: int) -> qsdp.BilinearNetwork:
@@ -32,12 +30,12 @@ def network_of(seed: int) -> qsdp.BilinearNetwork:
     return network.with_neurons(network.U, network.V, alpha)
 
 
-def samples(layout: Layout) -> qsdp.Blocks:
+def samples(layout: Any) -> qsdp.Blocks:
     rows = np.random.default_rng(1).standard_normal((20, layout.n_entries))
     return qsdp.Blocks.from_layout(rows, layout)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_files_hold_the_same_function(seed: int, tmp_path: Path) -> None:
     network = network_of(seed)
     network.save(tmp_path / "n")
@@ -75,8 +73,6 @@ def test_integer_forms_are_the_same_function(seed: int) -> None:
     np.testing.assert_allclose(form.predict(X), expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
     widths = [(2 * int(np.abs(row).max())).bit_length() for row in form.integers]
     assert form.n_bits == sum(widths) * network.layout.n_entries + 32 * network.n_outputs
-    assert isinstance(repr(form), str)
-    assert str(form.n_outputs) in str(form._summary())
 
 
 def test_other_second_layers_have_no_integer_form_and_are_stored_unchanged(tmp_path: Path) -> None:
@@ -93,7 +89,7 @@ def test_other_second_layers_have_no_integer_form_and_are_stored_unchanged(tmp_p
 def test_neurons_take_few_bits_more_than_their_entropy(tmp_path: Path) -> None:
     """A set of k among n neurons takes log2(n choose k) bits; the code may take two bits a neuron more."""
     rng = np.random.default_rng(0)
-    layout = Layout((10,) * 16, (False,) * 16, (1.0,) * 16)
+    layout = blocks_layout([10] * 16, ["quadratic"] * 16)
     network = random_network(rng, layout, 600, 10, single=True)
     alpha = np.where(network.output_weights != 0.0, rng.choice([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], (600, 1)), 0.0)
     network.with_neurons(network.U, network.V, alpha).save(tmp_path / "n")
@@ -101,29 +97,6 @@ def test_neurons_take_few_bits_more_than_their_entropy(tmp_path: Path) -> None:
     pairs = 2**9 * (2**9 + 1) / 2
     entropy = 600 * (np.log2(pairs) - np.log2(600 / 160) + np.log2(np.e) + np.log2(6))
     assert entropy - 600 < size < entropy + 2.0 * 600 + 160 * 4 + 8 * 80
-
-
-def test_scales_are_found_exactly() -> None:
-    integers = np.array([[3, 0], [-6, 0], [127, 0]])
-    scale = float(np.float32(0.1))
-    found, scales = integer_weights(integers * scale)
-    assert np.array_equal(found, integers)
-    assert scales.tolist() == [scale, 0.0]
-    assert integer_weights(np.array([[0.1], [0.3]])) is None
-
-
-def test_scales_of_weights_with_large_common_divisors() -> None:
-    """The scale is the largest quotient of the common divisor that single precision holds, found by trying all."""
-    rng = np.random.default_rng(0)
-    for divisor in (1, 2, 3, 12, 127, 210, 2310, 32749):
-        scale = float(np.float32(rng.uniform(1.0, 2.0)))
-        column = divisor * scale * rng.integers(1, 2**15 // divisor + 1, 4)
-        found, scales = integer_weights(column[:, None])
-        multiple = np.gcd.reduce(np.rint(column / scale).astype(int))
-        quotients = [multiple * scale / k for k in range(1, multiple + 1)]
-        largest = next(s for k, s in enumerate(quotients, 1) if s == np.float32(s) and k * s == multiple * scale)
-        assert scales.tolist() == [largest]
-        assert np.array_equal(found[:, 0] * largest, column)
 
 
 def rewritten(contents: bytes) -> bytes:

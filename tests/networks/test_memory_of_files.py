@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import write_archive
 
 import qsdp
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.coding import encode
-from qsdp.networks.storage import write_archive
 
 
 def number(value: int) -> bytes:
@@ -101,7 +100,8 @@ def test_empty_blocks_beside_neurons(tmp_path: Path) -> None:
 
 
 def test_numbers_of_neurons_do_not_overflow(tmp_path: Path) -> None:
-    counts = encode(np.full(2100, 2**52 - 1, dtype=np.int64), 52)
+    # Quotients of zero in unary, then remainders of 52 bits, all of them set.
+    counts = [1] * (2100 + 2100 * 52)
     refused(tmp_path, compact(0, [(2100, 1, True)], [52, 0], counts), "neurons are more than")
 
 

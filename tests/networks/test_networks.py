@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from archives import read_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import random_network
 
 from qsdp import BilinearNetwork, Blocks, PolynomialActivation, TrainingProblem, load_network
 from qsdp.exceptions import InvalidInputError, QSDPError
-from qsdp.networks.storage import read_archive
 
 FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -280,7 +280,7 @@ def test_grouped_alpha_is_stored_as_one_float_an_output(tmp_path: Path, name: st
     network = vector(GROUPED[name])
     assert network.shared_alpha
     network.save(tmp_path / "n")
-    _, _, arrays = read_archive(tmp_path / "n", "bilinear-network")
+    _, _, arrays = read_archive(tmp_path / "n")
     assert sorted(arrays) == ["neurons", "shared", "sizes"]
     assert arrays["shared"].shape == arrays["sizes"].shape == (network.n_outputs,)
     assert arrays["sizes"].sum() == network.n_neurons
@@ -292,7 +292,7 @@ def test_ungrouped_alpha_is_stored_in_full(tmp_path: Path, name: str) -> None:
     network = vector(UNGROUPED[name])
     assert not network.shared_alpha
     network.save(tmp_path / "n")
-    _, _, arrays = read_archive(tmp_path / "n", "bilinear-network")
+    _, _, arrays = read_archive(tmp_path / "n")
     assert sorted(arrays) == ["alpha", "neurons"]
     assert arrays["alpha"].tobytes() == network.alpha.tobytes()
     assert load_network(tmp_path / "n").alpha.tobytes() == network.alpha.tobytes()

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp import PolynomialActivation, QuadraticForm
 from qsdp.exceptions import InvalidInputError
-from qsdp.lifting import append_constant
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -46,7 +45,9 @@ def test_lifted_matrices_are_the_form_on_data_with_ones(C: int | None) -> None:
     L = form.lifted()
     assert L.shape == (() if C is None else (C,)) + (5, 5)
     np.testing.assert_array_equal(L, np.swapaxes(L, -1, -2))
-    np.testing.assert_allclose(QuadraticForm(L).predict(append_constant(X)), form.predict(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        QuadraticForm(L).predict(np.hstack([X, np.ones((7, 1))])), form.predict(X), rtol=1e-12, atol=1e-12
+    )
     # The order of the specification, the constant first.
     first = np.roll(L, (1, 1), axis=(-2, -1))
     np.testing.assert_array_equal(first[..., 0, 0], form.s0)

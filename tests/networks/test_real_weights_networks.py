@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archives import read_archive, write_archive
+from block_problems import blocks_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
-from qsdp.block_layout import Layout, check_layout
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.storage import read_archive, write_archive
 
 KIND = "bilinear-network"
 
 
-def layout_of(rng: np.random.Generator) -> Layout:
+def layout_of(rng: np.random.Generator) -> Any:
     R = int(rng.integers(1, 5))
     kinds = ["weights", *rng.choice(["quadratic", "linear", "weights"], R - 1).tolist()]
-    return check_layout(rng.integers(1, 7, R).tolist(), rng.permutation(kinds).tolist())
+    return blocks_layout(rng.integers(1, 7, R).tolist(), rng.permutation(kinds).tolist())
 
 
 def network_of(seed: int, *, integers: bool = False) -> qsdp.BilinearNetwork:
@@ -41,7 +41,7 @@ def network_of(seed: int, *, integers: bool = False) -> qsdp.BilinearNetwork:
     return qsdp.BilinearNetwork.on_blocks(layout, U, V, alpha, rng.integers(0, max(layout.n_blocks, 1), m), weights)
 
 
-def samples(layout: Layout, n: int = 9) -> qsdp.Blocks:
+def samples(layout: Any, n: int = 9) -> qsdp.Blocks:
     rows = np.random.default_rng(1).standard_normal((n, layout.n_entries))
     return qsdp.Blocks(rows, layout.all_sizes, layout.kinds, layout.all_omega)
 
@@ -125,7 +125,7 @@ def test_round_trips(seed: int, tmp_path: Path) -> None:
     contents = (tmp_path / "n").read_bytes()
     loaded.save(tmp_path / "n")
     assert (tmp_path / "n").read_bytes() == contents
-    _, _, arrays = read_archive(tmp_path / "n", KIND)
+    _, _, arrays = read_archive(tmp_path / "n")
     numbers = sum(array.size for array in arrays.values() if array.itemsize == 8)
     # Neurons and the mask of weights are rounded up to bytes apart; numbers of 64 bits count 32.
     stored = sum(array.nbytes for array in arrays.values()) - 4 * numbers
@@ -133,7 +133,7 @@ def test_round_trips(seed: int, tmp_path: Path) -> None:
 
 
 def test_sizes_of_real_weights() -> None:
-    layout = check_layout([2, 100], ["quadratic", "weights"])
+    layout = blocks_layout([2, 100], ["quadratic", "weights"])
     U = np.ones((1, 2), dtype=int)
 
     def bits(weights: Any) -> int:
@@ -262,7 +262,7 @@ def test_hostile_files_of_a_right_digest(change: str, tmp_path: Path) -> None:
     weights = np.where(np.arange(60) % 10 == 0, 0.1 * np.arange(60) + 0.01, 0.0)
     network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [0], [2, 60], ["quadratic", "weights"], weights=weights)
     network.save(tmp_path / "n")
-    _, header, arrays = read_archive(tmp_path / "n", KIND)
+    _, header, arrays = read_archive(tmp_path / "n")
     assert set(arrays) == {"neurons", "alpha", "weights", "used_weights"}
     CHANGES[change](header, arrays)
     write_archive(tmp_path / "n", KIND, header, arrays)

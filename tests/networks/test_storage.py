@@ -13,20 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
+from archives import digest, packed, read_archive, write_archive, write_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_networks import random_network, unnoticed_flips
 
 from qsdp import BilinearNetwork, load_network
-from qsdp._utils import atomic_files
 from qsdp.exceptions import StorageError
-from qsdp.networks import storage
-from qsdp.networks.storage import (
-    pack_levels,
-    read_archive,
-    unpack_levels,
-    write_archive,
-)
 
 KIND = "bilinear-network"
 #: Bytes of the safetensors header with the longest sizes, digest and names.
@@ -98,7 +91,7 @@ def test_round_trip_of_levels_activations_and_vectors(
     blob = path.read_bytes()
     loaded.save(path)
     assert path.read_bytes() == blob
-    kind, header, arrays = read_archive(path, KIND)
+    kind, header, arrays = read_archive(path)
     assert (kind, header) == (
         KIND,
         {
@@ -135,144 +128,32 @@ def test_extreme_alphas_come_back_exactly(tmp_path: Path, alpha: float) -> None:
         assert_same(load_network(tmp_path / "n"), network)
 
 
-@given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_packing(m: int, d: int, seed: int) -> None:
-    signs = (np.random.default_rng(seed).integers(0, 2, size=(m, d)) * 2 - 1).astype(np.int8)
-    bits = pack_levels(signs, 1)
-    assert bits.shape == (m, -(-d // 8))
-    assert bits.dtype == np.uint8
-    text = ["".join("1" if s > 0 else "0" for s in row).ljust(8 * bits.shape[1], "0") for row in signs]
-    assert [[int(row[i : i + 8], 2) for i in range(0, len(row), 8)] for row in text] == bits.tolist()
-    unpacked = unpack_levels(bits, (m, d), 1)
-    assert unpacked.dtype == np.int8
-    np.testing.assert_array_equal(unpacked, signs)
+def packed_signs(network: BilinearNetwork) -> np.ndarray:
+    """Return all weights of a network without a lift, as their numbers in the fewest bits each, end to end."""
+    M = network.levels - 1
+    numbers = (np.concatenate([network.U.ravel(), network.V.ravel()]).astype(int) + M) // 2
+    return packed(numbers[None], M.bit_length())[0]
 
 
-def as_bytes(rows: list[str]) -> list[list[int]]:
-    """Return texts of bits, padded with zeros, as numbers of bytes."""
-    padded = [row + "0" * (-len(row) % 8) for row in rows]
-    return [[int(row[i : i + 8], 2) for i in range(0, len(row), 8)] for row in padded]
-
-
-def width_of(n_values: int) -> int:
-    """Return the least number of bits that can tell so many values apart."""
-    return next(width for width in range(1, 10) if 2**width >= n_values)
-
-
-@pytest.mark.parametrize("step", [1, 2])
-@pytest.mark.parametrize("largest", range(1, 128))
-def test_packing_of_weights_of_both_parities_and_of_one(largest: int, step: int) -> None:
-    rng = np.random.default_rng(largest)
-    n_values = 2 * largest // step + 1
-    width = width_of(n_values)
+@pytest.mark.parametrize("levels", [*range(2, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128])
+def test_weights_take_the_fewest_bits(levels: int, tmp_path: Path) -> None:
     for m, d in ((1, 1), (3, 7), (2, 8)):
-        numbers = rng.integers(0, n_values, size=(m, d))
-        numbers[-1, -1], numbers[0, 0] = 0, n_values - 1
-        weights = (step * numbers - largest).astype(np.int8)
-        packed = pack_levels(weights, largest, step=step)
-        assert packed.dtype == np.uint8
-        assert packed.tolist() == as_bytes(["".join(f"{n:0{width}b}" for n in row) for row in numbers.tolist()])
-        unpacked = unpack_levels(packed, (m, d), largest, step=step)
-        assert unpacked.dtype == np.int8
-        np.testing.assert_array_equal(unpacked, weights)
-    # All values at once.
-    every = np.arange(-largest, largest + 1, step).astype(np.int8)[None]
-    packed = pack_levels(every, largest, step=step)
-    np.testing.assert_array_equal(unpack_levels(packed, every.shape, largest, step=step), every)
-
-
-@pytest.mark.parametrize("step", [1, 2])
-@pytest.mark.parametrize("largest", range(1, 128))
-def test_numbers_beyond_the_allowed_are_refused(largest: int, step: int) -> None:
-    n_values = 2 * largest // step + 1
-    width = width_of(n_values)
-    for number in {n_values, 2**width - 1} & set(range(n_values, 2**width)):
-        for position in range(3):
-            numbers = [0, 0, 0]
-            numbers[position] = number
-            packed = np.array(as_bytes(["0" * 3 * width, "".join(f"{n:0{width}b}" for n in numbers)]), dtype=np.uint8)
-            with pytest.raises(StorageError, match=f"beyond the {n_values} allowed"):
-                unpack_levels(packed, (2, 3), largest, step=step)
-
-
-@pytest.mark.parametrize(("largest", "step"), [(1, 1), (1, 2), (2, 1), (7, 2), (30, 2), (63, 1), (100, 1), (127, 2)])
-def test_padding_bits_and_shapes_of_packed_numbers(largest: int, step: int) -> None:
-    for d in (1, 2, 5, 8):
-        used = d * width_of(2 * largest // step + 1)
-        n_bytes = -(-used // 8)
-        packed = np.zeros((2, n_bytes), dtype=np.uint8)
-        assert np.all(unpack_levels(packed, (2, d), largest, step=step) == -largest)
-        for bit in range(used, 8 * n_bytes):
-            damaged = packed.copy()
-            damaged[1, -1] = 1 << (8 * n_bytes - 1 - bit)
-            with pytest.raises(StorageError, match="beyond their last one"):
-                unpack_levels(damaged, (2, d), largest, step=step)
-        for wrong in (
-            packed[:1],
-            packed[:0],
-            packed[:, :0],
-            packed.reshape(-1),
-            packed[None],
-            np.hstack([packed, packed[:, :1]]),
-            packed.astype(np.int8),
-            packed.astype(np.uint16),
-            packed.astype(bool),
-            packed.astype(float),
-            np.zeros((), np.uint8),
-        ):
-            with pytest.raises(StorageError, match="do not hold 2 neurons"):
-                unpack_levels(wrong, (2, d), largest, step=step)
-
-
-@pytest.mark.parametrize("levels", range(2, 129))
-def test_packing_of_levels(levels: int) -> None:
-    rng = np.random.default_rng(levels)
-    M, width = levels - 1, width_of(levels)
-    for m, d in ((1, 1), (3, 7), (2, 8)):
-        numbers = rng.integers(0, levels, size=(m, d))
-        numbers[-1, -1], numbers[0, 0] = 0, M
-        weights = 2 * numbers - M
-        texts = ["".join(f"{n:0{width}b}" for n in row) for row in numbers.tolist()]
-        packed = pack_levels(weights.astype(np.int8), M)
-        assert packed.dtype == np.uint8
-        assert packed.tolist() == as_bytes(texts)
-        unpacked = unpack_levels(packed, (m, d), M)
-        assert unpacked.dtype == np.int8
-        np.testing.assert_array_equal(unpacked, weights)
-        if d * width % 8:
-            damaged = packed.copy()
-            damaged[-1, -1] |= 1
-            with pytest.raises(StorageError, match="beyond their last one"):
-                unpack_levels(damaged, (m, d), M)
-
-
-@pytest.mark.parametrize("shape", [(10**12, 5), (3, 10**12), (2**62, 2**62), (3, 10**30), (10**30, 10**30)], ids=str)
-@pytest.mark.parametrize("largest", [1, 2, 127])
-def test_hostile_shapes_are_refused_before_anything_is_allocated(shape: tuple[int, int], largest: int) -> None:
-    packed = np.zeros((3, 1), np.uint8)
-    for step in (1, 2):
-        with pytest.raises(StorageError, match="do not hold"):
-            unpack_levels(packed, shape, largest, step=step)
-
-
-@pytest.mark.parametrize(
-    ("bits", "n_columns"),
-    [
-        (np.zeros((2, 1), np.uint8), 9),
-        (np.zeros((2, 2), np.uint8), 8),
-        (np.zeros((2, 1), np.int8), 8),
-        (np.zeros((2, 1), bool), 1),
-        (np.zeros(2, np.uint8), 8),
-        (np.array(0, np.uint8), 8),
-        (np.ones((2, 1), np.uint8), 7),
-        (np.full((1, 2), 64, np.uint8), 9),
-    ],
-)
-def test_bits_that_do_not_fit_are_refused(bits: np.ndarray, n_columns: int) -> None:
-    m = bits.shape[0] if bits.ndim else 1
-    with pytest.raises(StorageError):
-        unpack_levels(bits, (m, n_columns), 1)
+        network = make(levels, m, d, levels=levels)
+        network.save(tmp_path / "n")
+        _, header, arrays = read_archive(tmp_path / "n")
+        np.testing.assert_array_equal(arrays["neurons"], packed_signs(network))
+        if np.any(2 * m * d * (levels - 1).bit_length() % 8):
+            damaged = arrays["neurons"].copy()
+            damaged[-1] |= 1
+            write_archive(tmp_path / "n", KIND, header, {**arrays, "neurons": damaged})
+            with pytest.raises(StorageError, match="not a valid network"):
+                load_network(tmp_path / "n")
+    # Numbers beyond the levels mean nothing.
+    width = (levels - 1).bit_length()
+    for number in {levels, 2**width - 1} & set(range(levels, 2**width)):
+        write_archive(tmp_path / "n", KIND, header, {**arrays, "neurons": packed(np.full((1, 32), number), width)[0]})
+        with pytest.raises(StorageError, match="not a valid network"):
+            load_network(tmp_path / "n")
 
 
 def test_paths_as_text_and_as_path(tmp_path: Path) -> None:
@@ -305,12 +186,6 @@ def test_equal_networks_of_levels_and_vectors_are_equal_bytes(tmp_path: Path, C:
     for name in "abcdefgh":
         make(0, 9, 13, levels=4, activation=(1, 2, 3), C=C, shared=C is not None).save(tmp_path / name)
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
-
-
-def test_the_order_in_the_header_and_of_the_arrays_does_not_matter(tmp_path: Path) -> None:
-    write_archive(tmp_path / "one", KIND, {"a": 1, "b": {"c": 2, "d": 3}}, {"x": np.zeros(2), "y": np.ones(2)})
-    write_archive(tmp_path / "two", KIND, {"b": {"d": 3, "c": 2}, "a": 1}, {"y": np.ones(2), "x": np.zeros(2)})
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 # -- writing: whole or not at all --------------------------------------------------------------------
@@ -363,7 +238,7 @@ def test_a_failing_write_leaves_the_old_file(
             self.stream.write(blob[: len(blob) // 2])
             raise failure
 
-    monkeypatch.setattr(atomic_files, "open", HalfWritten, raising=False)
+    monkeypatch.setattr("qsdp._utils.atomic_files.open", HalfWritten, raising=False)
     leave_the_old_file(saved, type(failure))
 
 
@@ -393,12 +268,6 @@ def test_a_folder_of_that_name_is_no_target(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="folder"):
         make(0, 3, 5).save(tmp_path / "folder")
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
-
-
-def test_headers_with_nan_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        write_archive(tmp_path / "n", KIND, {"x": float("nan")}, {"U": np.zeros(3)})
-    assert not list(tmp_path.iterdir())
 
 
 # -- reading: damaged files --------------------------------------------------------------------------
@@ -486,7 +355,7 @@ class Bomb:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("protocol", [0, pickle.HIGHEST_PROTOCOL])
 def test_a_pickle_is_not_executed(tmp_path: Path, protocol: int) -> None:
     marker, path = tmp_path / "executed", tmp_path / "pickle"
     path.write_bytes(pickle.dumps(Bomb(marker), protocol=protocol))
@@ -513,27 +382,10 @@ ARRAYS = {
 }
 
 
-def write_raw(path: Path, text: str, arrays: dict[str, np.ndarray], **changes: Any) -> None:
-    """Write an archive with a right digest for any header text and arrays, of 0 dimensions too.
-
-    What is None in `changes` is left out.
-    """
-    fields = {
-        "format": "qsdp",
-        "version": "1",
-        "kind": KIND,
-        "header": text,
-        "sha256": storage._digest(KIND, text, arrays),
-        **changes,
-    }
-    kept = {key: value for key, value in fields.items() if value is not None}
-    path.write_bytes(safetensors.numpy.save(arrays, metadata={"qsdp": json.dumps(kept)}))
-
-
 def test_the_hostile_files_would_load_without_their_fault(tmp_path: Path) -> None:
     write_archive(tmp_path / "n", KIND, HEADER, ARRAYS)
     assert_same(load_network(tmp_path / "n"), NETWORK)
-    write_raw(tmp_path / "n", json.dumps(HEADER), ARRAYS)
+    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS)
     assert_same(load_network(tmp_path / "n"), NETWORK)
 
 
@@ -677,7 +529,7 @@ def test_missing_sizes(tmp_path: Path, missing: str) -> None:
     ids=lambda a: f"{a.dtype}{a.shape}",
 )
 def test_hostile_alpha(tmp_path: Path, alpha: np.ndarray) -> None:
-    write_raw(tmp_path / "n", json.dumps(HEADER), ARRAYS | {"alpha": alpha})
+    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS | {"alpha": alpha})
     with pytest.raises(StorageError):
         load_network(tmp_path / "n")
 
@@ -703,7 +555,7 @@ def test_hostile_alpha(tmp_path: Path, alpha: np.ndarray) -> None:
 )
 def test_hostile_weights(tmp_path: Path, change: Any) -> None:
     neurons = np.ascontiguousarray(change(ARRAYS["neurons"]))
-    write_raw(tmp_path / "n", json.dumps(HEADER), ARRAYS | {"neurons": neurons})
+    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS | {"neurons": neurons})
     with pytest.raises(StorageError):
         load_network(tmp_path / "n")
 
@@ -712,7 +564,7 @@ def test_hostile_weights(tmp_path: Path, change: Any) -> None:
 def test_scalar_tensors(tmp_path: Path, name: str) -> None:
     header = HEADER | {"n_neurons": 1}
     arrays = {"neurons": ARRAYS["neurons"][:2] & np.uint8(192), "alpha": ARRAYS["alpha"][:1]}
-    write_raw(tmp_path / "n", json.dumps(header), arrays | {name: np.array(0, arrays[name].dtype)})
+    write_text(tmp_path / "n", KIND, json.dumps(header), arrays | {name: np.array(0, arrays[name].dtype)})
     with pytest.raises(StorageError):
         load_network(tmp_path / "n")
 
@@ -757,7 +609,7 @@ def test_extra_entries_of_the_header_are_refused(tmp_path: Path) -> None:
     ids=lambda text: text[:30] or "empty",
 )
 def test_hostile_header_text(tmp_path: Path, text: str) -> None:
-    write_raw(tmp_path / "n", text, ARRAYS)
+    write_text(tmp_path / "n", KIND, text, ARRAYS)
     with pytest.raises(StorageError):
         load_network(tmp_path / "n")
 
@@ -780,15 +632,15 @@ def test_hostile_header_text(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_wrong_metadata(tmp_path: Path, changes: dict[str, str | None], word: str) -> None:
-    write_raw(tmp_path / "n", json.dumps(HEADER), ARRAYS, **changes)
+    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS, **changes)
     with pytest.raises(StorageError, match=word):
         load_network(tmp_path / "n")
 
 
-@pytest.mark.parametrize("value", [1, 1.0, True, ["qsdp"], {"qsdp": "1"}, HEADER], ids=repr)
+@pytest.mark.parametrize("value", [1, ["qsdp"], HEADER], ids=repr)
 @pytest.mark.parametrize("name", ["format", "version", "kind", "header", "sha256"])
 def test_metadata_of_wrong_types(tmp_path: Path, name: str, value: Any) -> None:
-    write_raw(tmp_path / "n", json.dumps(HEADER), ARRAYS, **{name: value})
+    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS, **{name: value})
     with pytest.raises(StorageError):
         load_network(tmp_path / "n")
 
@@ -824,7 +676,7 @@ def test_metadata_in_entries_of_their_own_is_not_ours(tmp_path: Path) -> None:
         "version": "1",
         "kind": KIND,
         "header": text,
-        "sha256": storage._digest(KIND, text, ARRAYS),
+        "sha256": digest(KIND, text, ARRAYS),
     }
     (tmp_path / "n").write_bytes(safetensors.numpy.save(ARRAYS, metadata=metadata))
     with pytest.raises(StorageError, match="not a qsdp file"):
@@ -833,13 +685,13 @@ def test_metadata_in_entries_of_their_own_is_not_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["format", "version", "kind", "header", "sha256"])
 def test_lone_surrogates_in_the_metadata(tmp_path: Path, name: str) -> None:
-    write_raw(tmp_path / "n", json.dumps(HEADER), ARRAYS, **{name: "\ud800"})
+    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS, **{name: "\ud800"})
     with pytest.raises(StorageError):
         load_network(tmp_path / "n")
 
 
 def test_lone_surrogates_under_a_right_digest(tmp_path: Path) -> None:
-    write_raw(tmp_path / "n", '{"n_neurons": "\ud800", "n_inputs": 5, "levels": 2, "activation": null}', ARRAYS)
+    write_text(tmp_path / "n", KIND, '{"n_neurons": "\ud800", "n_inputs": 5, "levels": 2, "activation": null}', ARRAYS)
     with pytest.raises(StorageError, match="not a valid network"):
         load_network(tmp_path / "n")
 
@@ -854,11 +706,6 @@ def test_another_kind(tmp_path: Path) -> None:
     write_archive(tmp_path / "n", "relaxation", HEADER, ARRAYS)
     with pytest.raises(StorageError, match="'relaxation'"):
         load_network(tmp_path / "n")
-    for kinds in (("relaxation",), (KIND, "relaxation"), ("relaxation", KIND)):
-        kind, header, arrays = read_archive(tmp_path / "n", *kinds)
-        assert kind == "relaxation"
-        assert header == HEADER
-    assert sorted(arrays) == ["alpha", "neurons"]
 
 
 @pytest.mark.parametrize(
