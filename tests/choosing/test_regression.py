@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp import TrainingProblem
-from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing import regression
 from qsdp.choosing.beta import choose_beta
 from qsdp.choosing.distinct_rows import DistinctRows
-from qsdp.choosing.regression import _SCALES, _STRENGTHS, Functions, LeftOut, left_out_fit, regression_targets
+from qsdp.choosing.regression import _SCALES, _STRENGTHS, Functions, left_out_fit, regression_targets
 from qsdp.losses import get_loss
 
 
@@ -139,52 +138,6 @@ def test_orthonormal_functions_are_projections_on_the_first_rows(most: int) -> N
         np.testing.assert_array_equal(functions.spanning(data), entries)
 
 
-def test_rows_that_are_not_left_out_train_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(24, 2))
-    y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=24)
-    problem, rows = TrainingProblem(X, y, beta=1.0), DistinctRows.from_rows(X)
-    # Both train on all rows; for the same strength, the errors at the rows left out and the solutions are the same.
-    monkeypatch.setattr(regression, "_STRENGTHS", np.array([0.01]))
-    whole = LeftOut.from_problem(problem, rows).best(problem.map.take(LeftOut.from_problem(problem, rows).samples))
-    monkeypatch.setattr(regression, "MAX_ROWS", 10)
-    left_out = LeftOut.from_problem(problem, rows, trained=24)
-    part = left_out.best(problem.map.take(left_out.samples))
-    assert part.errors.shape == (10,)
-    np.testing.assert_allclose(part.errors, whole.errors[:10], rtol=1e-9)
-    np.testing.assert_allclose(part.coefficients, whole.coefficients, rtol=1e-9, atol=1e-12)
-
-
-def test_the_first_rows_choose_the_scale_and_all_the_strength(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
-    problem, rows = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.normal(size=60), beta=1.0), DistinctRows.from_rows(X)
-    monkeypatch.setattr(regression, "MAX_FUNCTIONS", 20)
-    few, many = LeftOut.from_problem(problem, rows, trained=10), LeftOut.from_problem(problem, rows)
-    best = min((few.best(few.data(problem, scale), scale) for scale in _SCALES), key=lambda fit: fit.errors.sum())
-    found = left_out_fit(problem, rows)
-    assert found.scale == best.scale
-    assert found.errors.shape == (60,)
-    expected = many.best(many.data(problem, best.scale), best.scale)
-    assert found.strength == expected.strength
-    np.testing.assert_array_equal(found.errors, expected.errors)
-
-
-def test_one_scale_is_tried_after_a_time_limit() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
-    y = X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=60)
-    problem, rows = TrainingProblem(X, y, beta=1.0, activation="relu_like"), DistinctRows.from_rows(X)
-    left_out = LeftOut.from_problem(problem, rows)
-    first, other = (left_out.best(left_out.data(problem, scale), scale) for scale in _SCALES)
-    assert other.errors.sum() < first.errors.sum()
-    assert left_out_fit(problem, rows).scale == _SCALES[1]
-    with deadline.within(0.0):
-        found = left_out_fit(problem, rows)
-    assert found.scale == _SCALES[0]
-    np.testing.assert_array_equal(found.errors, first.errors)
-
-
 def test_rows_that_repeat_take_a_smaller_beta() -> None:
     # Targets that no function of new rows tells, but which those of old rows have again.
     rng = np.random.default_rng(0)
@@ -209,27 +162,6 @@ def test_the_expected_loss_is_that_of_all_rows() -> None:
     doubled = choose_beta(TrainingProblem(X, y, beta=1.0, sample_weight=np.full(400, 2.0)))
     assert doubled.expected_loss == pytest.approx(2.0 * choice.expected_loss, rel=1e-3)
     assert choose_beta(TrainingProblem(X, np.zeros(400), beta=1.0)).expected_loss == 0.0
-
-
-def test_the_resolution_is_the_excess_and_at_most_the_standard_error() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3200, 4))
-    y = X[:, 0] * X[:, 1] + rng.normal(size=3200)
-
-    def found(n: int, loss: str = "squared") -> float:
-        targets = np.sign(y[:n]) if loss == "hinge" else y[:n]
-        return choose_beta(TrainingProblem(X[:n], targets, beta=1.0, loss=loss)).resolution
-
-    # Ten products are learned: the expected excess is 10 / n of the noise, less what the penalty shrinks.
-    assert 2.0 < 3200 * found(3200) < 15.0
-    assert found(200) > 4.0 * found(3200)
-    assert found(3200, "huber") == pytest.approx(found(3200), rel=0.3)
-    assert 0.0 < found(3200, "hinge") < 0.01
-    # The regression interpolates, so that the excess is large.
-    wide = rng.normal(size=(300, 40))
-    y = np.square(wide @ rng.normal(size=40))
-    assert choose_beta(TrainingProblem(wide, y, beta=1.0)).resolution == pytest.approx(np.sqrt(2.0 / 300))
-    assert choose_beta(TrainingProblem(wide[:5], y[:5], beta=1.0)).resolution == math.inf
 
 
 @pytest.mark.parametrize("seed", [7, 30])
@@ -291,31 +223,6 @@ def test_shares_are_bounded() -> None:
     assert choose_beta(noise).beta <= 0.3 * qsdp.beta_max(noise) * (1.0 + 1e-9)
     few = noise.take(np.arange(7))
     assert choose_beta(few).beta == pytest.approx(0.01 * qsdp.beta_max(few), rel=1e-6)
-
-
-def test_no_time_takes_a_hundredth() -> None:
-    X = np.random.default_rng(0).normal(size=(40, 3))
-    problem = TrainingProblem(X, X[:, 0], beta=1.0)
-    with deadline.within(0.0):
-        beta = choose_beta(problem).beta
-    # Nor is the largest beta known to the last digit: its bound is from the first iteration.
-    assert 1.0 - 1e-9 < beta / (0.01 * qsdp.beta_max(problem)) < 2.0
-
-
-@pytest.mark.parametrize(("offset", "exact"), [(0.0, False), (100.0, True)])
-def test_columns_far_from_zero_are_orthonormalised_before_they_are_squared(offset: float, exact: bool) -> None:
-    rng = np.random.default_rng(0)
-    X, weights = offset + rng.normal(size=(200, 12)), np.ones((20, 1))
-    rows = TrainingProblem(X, X[:, 0], beta=1.0).weight_map
-    functions = Functions(rows, max_rows=20)
-    orthonormal, found = functions._orthonormal(weights)
-    assert found is exact
-    values = functions.spanning(rows) @ orthonormal
-    decomposed = functions.decomposed(rows, np.ones(200), X[:, :1])
-    expected = np.linalg.svd(values, compute_uv=False) ** 2
-    np.testing.assert_allclose(
-        np.sort(decomposed.eigenvalues)[::-1], expected[: len(decomposed.eigenvalues)], rtol=1e-4
-    )
 
 
 @pytest.mark.parametrize("most", [10, 1000])

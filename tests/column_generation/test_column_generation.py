@@ -20,6 +20,8 @@ from brute_force import (
     random_problem,
     random_vector_problem,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from benchmarks.data.uci_sets import load_uci
 from qsdp import BilinearNetwork, TrainingProblem, datasets, solve_relaxation
@@ -28,12 +30,10 @@ from qsdp.certificates import certificate_of
 from qsdp.certificates.proof import proven_bound
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.loop import Round
-from qsdp.column_generation.relaxation_bound import RelaxationBound
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import SCALAR_LOSSES
 from qsdp.pricing import BilinearOracle, OracleResult
 from qsdp.refinement.refitting import refit
-from qsdp.relaxation.instance import Instance
 
 #: A RuntimeWarning of NumPy is a leak.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -494,16 +494,6 @@ def test_cutting_planes_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
     assert any(leaf.cuts is not None for leaf in result.certificate.proof.trees[0].leaves)
 
 
-def test_no_cutting_planes_without_time() -> None:
-    problem = random_problem(1, 6, 40, beta=0.1)
-    dual = solve_relaxation(problem).bound
-    with deadline.within(0.0):
-        floor = RelaxationBound(Instance.from_problem(problem), dual, np.random.default_rng(0))
-        assert not floor.improve()
-    assert floor.value == dual.value
-    assert RelaxationBound(Instance.from_problem(problem), dual, np.random.default_rng(0)).improve()
-
-
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("problem", ENDING, ids=repr)
 def test_interrupts_leave_what_is_known(problem: TrainingProblem, rounds: int) -> None:
@@ -704,3 +694,30 @@ def test_relaxations_of_other_problems(other: TrainingProblem, request: pytest.F
     request.getfixturevalue("no_work")
     with pytest.raises(InvalidInputError, match="relaxation must belong to the same problem"):
         column_generation(PROBLEM, relaxation=relaxation)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    loss=st.sampled_from(sorted(SCALAR_LOSSES)),
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(2, 25),
+    d=st.integers(1, 4),
+    coarse=st.booleans(),
+    log_beta=st.floats(-4, 1),
+    activation=st.sampled_from([None, *ACTIVATIONS]),
+)
+def test_optimal_networks_are_small(
+    loss: str, seed: int, n: int, d: int, coarse: bool, log_beta: float, activation: Any
+) -> None:
+    problem = random_problem(seed, d, n, loss, beta=10.0**log_beta, coarse=coarse, activation=activation)
+    result = column_generation(problem, tol=1e-6, time_limit=20.0)
+    check_valid(result, problem)
+    # Neither samples nor entries of a form carry more.
+    assert np.count_nonzero(result.network.alpha) <= min(n, problem.size * (problem.size + 1) // 2)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_columns_that_are_given_up_may_come_again(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(2, 5, 60, loss, beta=0.02)
+    monkeypatch.setattr(sys.modules["qsdp.column_generation.master"], "MAX_SIDE", 30)
+    check_optimal(solve(problem), problem, global_optimum(problem))

@@ -426,3 +426,25 @@ def test_samples_are_drawn_in_proportion_to_their_sizes(sizes: list[float], coun
     ratios = chances[below] / shares[below]
     assert ratios == pytest.approx(np.full(len(ratios), ratios.max(initial=0.0)), rel=1e-9)
     assert np.all(chances[~below][:, None] / shares[~below][:, None] <= ratios * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("exchanges", [0, 100])
+@pytest.mark.parametrize("seed", range(5))
+def test_nonnegative_minima(seed: int, exchanges: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all sets of positive weights, one gives the minimum; some columns are equal."""
+    monkeypatch.setattr(sys.modules["qsdp.column_generation.restricted._nonnegative"], "MAX_STEPS", exchanges)
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((6, 8))
+    F[:, 7] = F[:, 6]
+    H, g = F.T @ F, rng.standard_normal(8)
+    g[:4] -= 2.0
+    g[7] = g[6] + 0.1
+    a = nonnegative_minimum(H, g, rng.uniform(0.0, 1.0, 8) * rng.integers(0, 2, 8), 1e-12)
+    assert np.all(a >= 0.0)
+    best = 0.0
+    for size in range(1, 7):
+        for own in map(list, itertools.combinations(range(8), size)):
+            solution = np.linalg.lstsq(H[np.ix_(own, own)], -g[own], rcond=None)[0]
+            if np.all(solution >= 0.0):
+                best = min(best, 0.5 * float(g[own] @ solution))
+    assert 0.5 * a @ H @ a + g @ a == pytest.approx(best, rel=1e-9, abs=1e-12)

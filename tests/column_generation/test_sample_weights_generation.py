@@ -11,11 +11,9 @@ import pytest
 from brute_force import Pinball, global_optimum, random_problem, random_vector_problem, weighted
 
 import qsdp
-from qsdp import TrainingProblem
-from qsdp.column_generation import _row_program, column_generation
-from qsdp.column_generation.restricted import solve_restricted
+from qsdp import TrainingProblem, column_generation
 from qsdp.exceptions import SolverError
-from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss, get_loss
+from qsdp.losses import LOSSES, Huber, Logistic, Loss
 
 
 class Bare(Logistic):
@@ -67,39 +65,6 @@ def problems(loss: str, vector: bool, **options: Any) -> list[TrainingProblem]:
     return weighted(random_problem(3, 4, 18, loss, **options), seed=1)
 
 
-# -- the restricted problem --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shape", [(6, 15), (30, 4), (12, 12)], ids=str)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_weights_are_repeated_rows_of_the_restricted_problem(loss: str, shape: tuple[int, int]) -> None:
-    n, k = shape
-    rng = np.random.default_rng([n, k])
-    F, penalties = rng.standard_normal(shape), rng.uniform(0.1, 0.5, k)
-    w = rng.integers(1, 4, n).astype(float)
-    labels = rng.choice([-1.0, 1.0], (n, 1))
-    coupled = get_loss(loss).coupled
-    y = (
-        np.eye(3)[rng.integers(0, 3, n)]
-        if coupled
-        else labels
-        if get_loss(loss).labels
-        else rng.standard_normal((n, 1))
-    )
-    outputs = rng.integers(0, 3, k) if coupled else None
-    fit = DataFit(get_loss(loss), y, w)
-    rows = np.repeat(np.arange(n), w.astype(int))
-    many = DataFit(fit.loss, y[rows])
-    one = solve_restricted(F, fit, penalties, outputs=outputs, tol=1e-11)
-    other = solve_restricted(F[rows], many, penalties, outputs=outputs, tol=1e-11)
-    assert one.objective == pytest.approx(other.objective, rel=1e-9)
-    assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-9)
-    # The dual vector belongs to the weighted sum.
-    assert one.lower_bound == pytest.approx(fit.dual_value(one.nu), rel=1e-12)
-    products = F.T @ one.nu
-    assert np.all((products[:, 0] if outputs is None else products[np.arange(k), outputs]) <= penalties * (1 + 1e-12))
-
-
 def test_a_loss_without_equations_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(0, 4, 12, "logistic")
     problem = TrainingProblem(problem.X, problem.y, beta=0.1, loss=Bare())
@@ -108,7 +73,6 @@ def test_a_loss_without_equations_is_refused_before_any_work(monkeypatch: pytest
     for refused in (
         lambda: column_generation(problem),
         lambda: qsdp.refit(network, problem),
-        lambda: solve_restricted(np.ones((12, 1)), problem.data_fit, np.ones(1)),
     ):
         with pytest.raises(SolverError, match="loss must be a PiecewiseQuadratic or define curvature"):
             refused()
@@ -130,7 +94,7 @@ def test_weights_are_repeated_rows(loss: str, vector: bool) -> None:
 @pytest.mark.parametrize("rows", ["gram", "all"])
 def test_reductions_of_weighted_samples(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if rows != "gram":
-        monkeypatch.setattr(_row_program.Reduction, "applies", lambda instance: False)
+        monkeypatch.setattr("qsdp.relaxation.instance.Reduction.applies", lambda instance: False)
     rng = np.random.default_rng(0)
     problem = random_problem(1, 4, 60, activation="relu_like")
     w = rng.uniform(0.01, 5.0, 60)
