@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from test_interior import data
+from solver_problems import data
 
 import qsdp
 from qsdp.losses import LOSSES

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from qsdp import Relaxation, TrainingProblem, beta_max, solve_relaxation
-from qsdp._utils import deadline
 from qsdp.exceptions import InvalidTypeError
-from qsdp.relaxation import largest_beta
 from qsdp.relaxation.backends import BACKENDS
 
 LOSSES = ["squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy"]
@@ -159,18 +157,3 @@ def test_data_of_zeros(zero: str) -> None:
 def test_bad_arguments() -> None:
     with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem"):
         beta_max(X)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_a_largest_beta_is_valid_and_finite_where_time_is_over(outputs: int) -> None:
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((12, 80))
-    y = rng.standard_normal((12, outputs)) if outputs > 1 else X[:, 0] * X[:, 1]
-    problem = TrainingProblem(X, y, beta=1.0)
-    proven = beta_max(problem)
-    assert largest_beta.useful_beta_max(problem) == proven
-    with deadline.within(1e6):
-        assert largest_beta.useful_beta_max(problem) == proven
-    with deadline.within(0.0):
-        assert proven <= largest_beta.useful_beta_max(problem) < 2.0 * proven
-        assert largest_beta.useful_beta_max(TrainingProblem(X, np.zeros_like(y), beta=1.0)) == 0.0

@@ -7,15 +7,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from brute_force import global_optimum
-from test_interior import data, reference
+from solver_problems import data, reference
 
 import qsdp
 from qsdp.losses import LOSSES, Huber, Logistic
-from qsdp.relaxation.scaled import ScaledProblem, Settings
-from qsdp.relaxation.solution import Relaxation, finish
-from qsdp.relaxation.solvers.interior import solve_interior
-from qsdp.relaxation.solvers.lowrank import solve_low_rank
-from qsdp.relaxation.solvers.splitting import solve_splitting
+
+pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 
 SMOOTH = [name for name, loss in LOSSES.items() if loss.smooth]
 COUNTS = np.array([1, 2, 3, 1, 5, 1, 1, 2, 4, 1, 3, 2, 1, 1])
@@ -36,14 +33,11 @@ def weighted(n: int, d: int, loss: str, *, vector: bool = False) -> tuple[qsdp.T
     )
 
 
-def solved(problem: qsdp.TrainingProblem, solver: str, tol: float, max_iter: int = 200) -> Relaxation:
-    scaled = ScaledProblem.from_problem(problem)
-    solve = {"interior": solve_interior, "splitting": solve_splitting, "low-rank": solve_low_rank}[solver]
-    raw = solve(scaled.instance, Settings(tol, max_iter=max_iter))
-    return finish(scaled, raw, solver=solver, tol=tol)
+def solved(problem: qsdp.TrainingProblem, solver: str, tol: float, max_iter: int = 200) -> qsdp.Relaxation:
+    return qsdp.solve_relaxation(problem, solver=solver, tol=tol, max_iter=max_iter)
 
 
-def assert_equal(one: Relaxation, other: Relaxation, rel: float) -> None:
+def assert_equal(one: qsdp.Relaxation, other: qsdp.Relaxation, rel: float) -> None:
     assert one.objective == pytest.approx(other.objective, rel=rel)
     assert one.lower_bound == pytest.approx(other.lower_bound, rel=rel)
 
