@@ -16,14 +16,9 @@ from brute_force import ACTIVATIONS, random_neurons, random_problem, random_vect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import BilinearNetwork, TrainingProblem, solve_and_sample
-from qsdp._utils import parallel
-from qsdp._utils.deadline import TimeOver
-from qsdp.column_generation.master import Master
+from qsdp import BilinearNetwork, TrainingProblem, refit, solve_and_sample
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
-from qsdp.pricing.atoms import pricing_values
-from qsdp.refinement.refitting import refit
 
 FUZZ = settings(max_examples=20, deadline=None, derandomize=True)
 LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu_like"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
@@ -92,7 +87,7 @@ def _key(u: np.ndarray, v: np.ndarray) -> bytes:
 
 @pytest.mark.parametrize("outputs", [None, 1, 3])
 @pytest.mark.parametrize(("levels", "activation"), LIFTS)
-@pytest.mark.parametrize("beta", [1e-6, 0.05, 5.0, 1e4])
+@pytest.mark.parametrize("beta", [1e-6, 5.0])
 def test_few_rows_serve_as_all_samples(
     outputs: int | None, levels: int, activation: Any, beta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,29 +103,15 @@ def test_few_rows_serve_as_all_samples(
     U[3], V[3], U[4], V[4] = V[5], U[5], U[5], V[5]
     network = dataclasses.replace(network, U=U, V=V)
     expected = problem.objective(refit(network, problem))
-    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
+    monkeypatch.setattr("qsdp._utils.parallel.WORK_FLOATS", 64)
     refitted = refit(network, problem)
     assert problem.objective(refitted) == pytest.approx(expected, rel=1e-9)
     check_neurons(refitted, network, problem)
     assert refitted.n_neurons <= 20
 
 
-def test_sums_that_take_too_long_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ended(*_: object) -> None:
-        raise TimeOver
-
-    problem = random_problem(4, 5, 90, beta=0.05)
-    network = draw(problem, 20)
-    expected = problem.objective(refit(network, problem))
-    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
-    monkeypatch.setattr(sys.modules["qsdp.refinement.refitting"], "_few_rows", ended)
-    refitted = refit(network, problem)
-    assert problem.objective(refitted) == pytest.approx(expected, rel=1e-9)
-    assert refitted.n_neurons < 20
-
-
 def test_targets_and_data_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
+    monkeypatch.setattr("qsdp._utils.parallel.WORK_FLOATS", 64)
     rng = np.random.default_rng(0)
     for X, y in ((rng.standard_normal((50, 4)), np.zeros(50)), (np.zeros((50, 4)), rng.standard_normal(50))):
         for beta in (1e-300, 0.1):
@@ -149,22 +130,12 @@ def peak_of(work: Callable[[], object]) -> int:
 
 
 def test_memory_on_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
+    monkeypatch.setattr("qsdp._utils.parallel.WORK_FLOATS", 2**14)
     X = np.random.default_rng(0).standard_normal((20_000, 60))
     problem = TrainingProblem(X, X[:, 0] * X[:, 1], beta=0.1)
     network = draw(problem, 40)
     # The values of all neurons on the data take 6.4 MB.
     assert peak_of(lambda: refit(network, problem)) < 4e6
-
-
-def test_memory_of_the_pricing_values_of_wide_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "WORK_FLOATS", 2**14)
-    network = draw(random_problem(0, 50, 10), 20_000)
-    M = np.random.default_rng(0).standard_normal((1, 50, 50))
-    expected = [u @ M[0] @ v for u, v in zip(network.U[:50], network.V[:50], strict=True)]
-    np.testing.assert_allclose(pricing_values(network, M)[:50, 0], expected, rtol=1e-10, atol=1e-10)
-    # One side of all neurons takes 8 MB as floats.
-    assert peak_of(lambda: pricing_values(network, M)) < 1e6
 
 
 # -- free ----------------------------------------------------------------------------------------------
@@ -483,6 +454,6 @@ def test_interrupts_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*args: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Master, "solve", interrupt)
+    monkeypatch.setattr(sys.modules["qsdp.column_generation.master"].Master, "solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         refit(NETWORK, PROBLEM)

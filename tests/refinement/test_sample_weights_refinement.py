@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from brute_force import Pinball, random_neurons, random_problem, random_vector_problem, weighted
 
 import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
-from qsdp._utils import parallel
-from qsdp.column_generation.restricted import solve_restricted
 from qsdp.exceptions import SolverError
 from qsdp.losses import LOSSES, CrossEntropy, Logistic, Loss
 
@@ -73,7 +72,7 @@ def test_refit_of_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = problems("squared", n=80, beta=0.3)
     network = network_for(one, 10, free=False)
     expected = one.objective(qsdp.refit(network, one, tol=1e-11))
-    monkeypatch.setattr(parallel, "WORK_FLOATS", 64)
+    monkeypatch.setattr("qsdp._utils.parallel.WORK_FLOATS", 64)
     for problem in (one, other):
         assert problem.objective(qsdp.refit(network, problem)) == pytest.approx(expected, rel=1e-9)
 
@@ -91,7 +90,7 @@ def test_refit_of_large_data(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_polish(loss: str, vector: bool, free: bool, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if large:
-        monkeypatch.setattr(parallel, "WORK_FLOATS", 16)
+        monkeypatch.setattr("qsdp._utils.parallel.WORK_FLOATS", 16)
     one, other = problems(loss, vector, levels=3)
     network = network_for(one, 9, free)
     # Where the second layer is solved for, weights that a barrier leaves are rounding, and decide on bits.
@@ -112,11 +111,11 @@ def test_pinball_loss(q: float) -> None:
     network = network_for(one, 6, free=True)
     refitted = qsdp.refit(network, one, tol=1e-11)
     assert one.objective(refitted) == pytest.approx(other.objective(qsdp.refit(network, other, tol=1e-11)), rel=1e-9)
-    # The best second layer, by its own multiplier.
-    images = network_images(network, one)
-    F = np.hstack([images, -images])
-    best = solve_restricted(F, one.data_fit, np.full(F.shape[1], one.beta * one.dimension))
-    assert one.objective(refitted) == pytest.approx(best.lower_bound, rel=1e-8)
+    # The best second layer, by a conic solver.
+    alpha = cp.Variable((6, 1))
+    penalty = one.beta * one.dimension * cp.sum(cp.abs(alpha))
+    program = cp.Problem(cp.Minimize(one.data_fit.expression(network_images(network, one) @ alpha) + penalty))
+    assert one.objective(refitted) == pytest.approx(program.solve(solver="CLARABEL"), rel=1e-7)
     polished = qsdp.polish(network, one, random_state=0)
     assert one.objective(polished) <= one.objective(refitted) * (1 + 1e-9)
     if q == 0.5:
