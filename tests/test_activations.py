@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp import PolynomialActivation
-from qsdp.activations import ACTIVATIONS, get_activation
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True)
@@ -25,26 +24,35 @@ coefficients = st.floats(-100, 100).filter(lambda value: value == 0 or abs(value
 # -- coefficients and names --------------------------------------------------------------------------
 
 
-def test_presets() -> None:
-    assert {name: activation.coefficients for name, activation in ACTIVATIONS.items()} == {
-        "quadratic": (1.0, 0.0, 0.0),
-        "relu_like": (0.0937, 0.5, 0.4688),
-        "linear_quadratic": (0.1, 1.0, 0.0),
-    }
-    for name, activation in ACTIVATIONS.items():
-        assert get_activation(name) is activation
-    assert [ACTIVATIONS[name].lifted for name in ("quadratic", "relu_like", "linear_quadratic")] == [False, True, True]
+def activation_of(values: Any) -> PolynomialActivation | None:
+    return qsdp.TrainingProblem([[1.0], [2.0]], [1.0, -1.0], beta=1.0, activation=values).activation
 
 
-def test_coefficients_can_be_unpacked() -> None:
-    a, b, c = ACTIVATIONS["relu_like"]
-    assert (a, b, c) == ACTIVATIONS["relu_like"].coefficients
+def relu_like() -> PolynomialActivation:
+    activation = activation_of("relu_like")
+    assert activation is not None
+    return activation
+
+
+@pytest.mark.parametrize(
+    ("name", "coefficients", "lifted"),
+    [
+        ("quadratic", (1.0, 0.0, 0.0), False),
+        ("relu_like", (0.0937, 0.5, 0.4688), True),
+        ("linear_quadratic", (0.1, 1.0, 0.0), True),
+    ],
+)
+def test_presets(name: str, coefficients: tuple[float, ...], lifted: bool) -> None:
+    activation = activation_of(name)
+    assert activation is not None
+    assert tuple(activation) == activation.coefficients == coefficients
+    assert activation.lifted is lifted
 
 
 def test_none_and_activations_pass() -> None:
-    assert get_activation(None) is get_activation("bilinear") is None
+    assert activation_of(None) is activation_of("bilinear") is None
     activation = PolynomialActivation(1, 2, 3)
-    assert get_activation(activation) is activation
+    assert activation_of(activation) == activation
 
 
 @pytest.mark.parametrize(
@@ -61,7 +69,7 @@ def test_none_and_activations_pass() -> None:
     ids=repr,
 )
 def test_three_numbers(values: Any) -> None:
-    activation = get_activation(values)
+    activation = activation_of(values)
     assert activation == PolynomialActivation(1.0, 2.0, 3.0)
     assert activation is not None
     assert all(type(value) is float for value in activation.coefficients)
@@ -94,7 +102,7 @@ def test_three_numbers(values: Any) -> None:
 )
 def test_what_is_not_three_numbers(values: Any) -> None:
     with pytest.raises(InvalidTypeError, match="activation"):
-        get_activation(values)
+        activation_of(values)
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "relu", "gelu", "leaky_relu"])
@@ -102,9 +110,9 @@ def test_activations_of_other_networks_are_refused_with_the_reason(name: str) ->
     listing = "'bilinear', 'quadratic', 'relu_like', 'linear_quadratic'"
     message = rf"activation must be one of {listing}; '{name}' is excluded: .*degree two: PolynomialActivation.fit_to"
     with pytest.raises(InvalidInputError, match=message):
-        get_activation(name)
+        activation_of(name)
     with pytest.raises(InvalidInputError, match="ReLUNetworkClassifier" if name.endswith("lu") else name):
-        get_activation(name)
+        activation_of(name)
 
 
 def test_relu_is_refused_where_networks_are_trained() -> None:
@@ -118,13 +126,13 @@ def test_relu_is_refused_where_networks_are_trained() -> None:
         with pytest.raises(InvalidInputError, match=r"'relu' is excluded: .*'relu_like' is the one of ReLU on"):
             train()
     fitted = PolynomialActivation.fit_to(relu, (-5.0, 5.0))
-    np.testing.assert_allclose(ACTIVATIONS["relu_like"].coefficients, fitted.coefficients, atol=1e-4)
+    np.testing.assert_allclose(relu_like().coefficients, fitted.coefficients, atol=1e-4)
 
 
 @pytest.mark.parametrize("values", [b"abc", bytearray(b"abc"), {1, 2, 3}, {1: 0, 2: 0, 3: 0}], ids=repr)
 def test_bytes_and_collections_without_order_are_not_three_numbers(values: Any) -> None:
     with pytest.raises(InvalidTypeError, match="activation"):
-        get_activation(values)
+        activation_of(values)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, np.float32(np.nan), 10**400], ids=lambda v: f"{v!r:.10}")
@@ -133,7 +141,7 @@ def test_numbers_that_are_not_finite(wrong: Any, position: int) -> None:
     values: list[Any] = [1.0, 1.0, 1.0]
     values[position] = wrong
     with pytest.raises(InvalidInputError, match=f"activation coefficient {'abc'[position]} must be a finite number"):
-        get_activation(values)
+        activation_of(values)
     with pytest.raises(InvalidInputError, match=f"activation coefficient {'abc'[position]}"):
         PolynomialActivation(*values)
 
@@ -141,7 +149,7 @@ def test_numbers_that_are_not_finite(wrong: Any, position: int) -> None:
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0, np.float32(0)])
 def test_all_zero(zero: Any) -> None:
     with pytest.raises(InvalidInputError, match="other than zero"):
-        get_activation((zero, zero, zero))
+        activation_of((zero, zero, zero))
 
 
 @pytest.mark.parametrize(
@@ -156,13 +164,13 @@ def test_all_zero(zero: Any) -> None:
 )
 def test_unknown_names_get_the_closest(name: str, closest: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"activation must be one of .*; did you mean '{closest}'\?$"):
-        get_activation(name)
+        activation_of(name)
 
 
 @pytest.mark.parametrize("name", ["", "xyz", "123", "tanh and more"])
 def test_unknown_names_without_a_close_one(name: str) -> None:
     with pytest.raises(InvalidInputError, match="'linear_quadratic', 'quadratic', 'relu_like'; got") as error:
-        get_activation(name)
+        activation_of(name)
     assert "did you mean" not in str(error.value)
 
 
@@ -253,7 +261,7 @@ def test_relu_and_absolute_value_in_closed_form(half: float) -> None:
 def test_relu_like_is_the_fit_to_relu() -> None:
     activation = PolynomialActivation.fit_to(relu, (-5.0, 5.0))
     assert activation.coefficients == (0.09375, 0.5, 0.46875)
-    np.testing.assert_allclose(activation.coefficients, ACTIVATIONS["relu_like"].coefficients, atol=1e-4)
+    np.testing.assert_allclose(activation.coefficients, relu_like().coefficients, atol=1e-4)
 
 
 def test_the_default_interval() -> None:

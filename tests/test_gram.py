@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from torch_devices import DEVICES
 
 from qsdp import gram as grams
-from qsdp._utils import deadline
-from qsdp._utils.deadline import TimeOver
 from qsdp.forms import FormMap
 from qsdp.gram import Gram, GramFactor, SharedGram
 from qsdp.lifting import QuadraticMap
@@ -89,19 +87,6 @@ def test_sums_do_not_depend_on_the_groups(
     np.testing.assert_allclose(single, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
-def test_sums_take_a_third_of_the_operations_of_a_triangle() -> None:
-    n, size = 1000, 197
-    p = size * (size + 1) // 2
-    assert grams.pair_operations(n, size) < 0.4 * n * p * p
-    # Matrices of one group have no entry twice but those of the triangle.
-    assert grams.pair_operations(n, 10) == 2 * n * 55 * 55
-
-
-def test_sums_end_with_the_time_limit() -> None:
-    with pytest.raises(TimeOver), deadline.within(0.0):
-        grams.pair_sums(np.ones((3, 2)))
-
-
 def test_memory_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     data, rng = random_map(4, 20_000, 12, (0.5, 1.0, 0.25), True)
     targets = rng.standard_normal((20_000, 1))
@@ -143,25 +128,6 @@ def test_a_shared_one_in_other_units_is_the_one_computed_anew(kind: str, lifted:
         np.testing.assert_array_equal(gram.products, expected.products)
         # What is handed out may be overwritten.
         gram.matrix[...] = gram.products[...] = 0.0
-
-
-def test_a_shared_one_is_computed_once_for_each_precision_that_does_not_suffice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    data, rng = random_map(3, 40, 4, (1.0, 0.0, 0.0), False)
-    types, original = [], QuadraticMap.pair_sums
-
-    def counted(self: QuadraticMap, *arguments: Any) -> np.ndarray:
-        types.append(arguments[1])
-        # That in single precision is free before.
-        assert shared._known is None
-        return original(self, *arguments)
-
-    monkeypatch.setattr(QuadraticMap, "pair_sums", counted)
-    shared, targets = SharedGram(), rng.standard_normal((40, 1))
-    for dtype in (np.float32, np.float32, np.float64, np.float32, np.float64):
-        assert shared.from_map(data, targets, None, dtype, None).matrix.dtype == dtype
-    assert types == [np.float32, np.float64]
 
 
 # -- the factor -------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 import qsdp
-from qsdp.cli._streams import COMMANDS
+
+COMMANDS = ("demo", "fit", "predict", "certify", "export", "report", "datasets")
 
 HEAVY = {
     "IPython", "clarabel", "cvxpy", "jinja2", "matplotlib", "mosek", "pandas", "rich", "scipy.optimize",

@@ -11,11 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import qsdp.pipeline
 from qsdp import QSDPResult, QSDPWarning, TrainingProblem, certify, solve_and_sample
-from qsdp._utils import deadline
-from qsdp._utils.deadline import left
-from qsdp.choosing.options import TrainingOptions
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
 from qsdp.relaxation.backends import BACKENDS
@@ -50,7 +46,7 @@ def no_solve(result: QSDPResult, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, backend in BACKENDS.items():
         monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
     for name in ("solve_relaxation", "shape_covariance"):
-        monkeypatch.setattr(qsdp.pipeline, name, explode)
+        monkeypatch.setattr(f"qsdp.pipeline.{name}", explode)
 
 
 def quietly(*arguments: Any, allow: type[Warning] | None = None, **settings: Any) -> QSDPResult:
@@ -327,7 +323,7 @@ def test_tiny_beta(loss: str) -> None:
     check(quietly(X, labels_for(loss), n_neurons=20, beta=1e-12, loss=loss, random_state=0, allow=QSDPWarning))
 
 
-@pytest.mark.parametrize("beta", [1e6, 1e100, 1e300, 1e308])
+@pytest.mark.parametrize("beta", [1e6, 1e308])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_very_large_beta(loss: str, beta: float) -> None:
     with pytest.warns(QSDPWarning, match="zero network is globally optimal; choose a smaller beta"):
@@ -502,7 +498,7 @@ def test_resample_with_other_levels_needs_no_solve(
 
     for name, backend in BACKENDS.items():
         monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
-    monkeypatch.setattr(qsdp.pipeline, "solve_relaxation", explode)
+    monkeypatch.setattr("qsdp.pipeline.solve_relaxation", explode)
     moved = original.resample(60, 1, levels=after)
     check(moved)
     assert moved.network.n_neurons == 60
@@ -568,69 +564,6 @@ def test_jobs_of_a_resample_change_nothing(result: QSDPResult) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
-@pytest.mark.parametrize(("refine", "share"), [("none", 1.0), ("refit", 1.0), ("polish", 0.5)])
-def test_a_solve_leaves_a_refinement_half_of_the_limit(
-    monkeypatch: pytest.MonkeyPatch, refine: str, share: float
-) -> None:
-    limits = []
-
-    def solved(problem: TrainingProblem, **options: Any) -> Any:
-        limits.append(deadline.left())
-        return relax(problem, **options)
-
-    relax = qsdp.pipeline.solve_relaxation
-    monkeypatch.setattr(qsdp.pipeline, "solve_relaxation", solved)
-    solve_and_sample(X, Y, n_neurons=5, beta=10.0, refine=refine, time_limit=1000.0, random_state=0)
-    assert limits == [pytest.approx(1000.0 * share, rel=0.05)]
-
-
-def test_what_precedes_a_refinement_ends_at_half_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    options = TrainingOptions(refine="polish", time_limit=10.0)
-    with options.limit():
-        now = 103.0
-        with options.solving():
-            assert deadline.left() == pytest.approx(2.0)
-        now = 106.0
-        with options.solving():
-            assert deadline.over()
-        with TrainingOptions(time_limit=10.0).solving():
-            assert deadline.left() == pytest.approx(4.0)
-    now = 100.0
-    with options.limit():
-        # An encoding is chosen first, in the scope of the whole fit.
-        now = 102.0
-        with options.limit(), options.solving():
-            assert deadline.left() == pytest.approx(3.0)
-
-
-def test_a_refinement_gets_half_of_the_limit_even_after_a_long_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    options = TrainingOptions(refine="polish", time_limit=10.0)
-    with options.limit():
-        now = 103.0
-        with options.refining():
-            assert deadline.left() == pytest.approx(7.0)
-        now = 117.0
-        with options.refining():
-            assert deadline.left() == pytest.approx(5.0)
-        assert deadline.over()
-        with TrainingOptions(refine="refit", time_limit=10.0).refining():
-            assert deadline.over()
-        # A part of the call that trains a network of its own, as a fold does.
-        now = 100.0
-        with deadline.fraction(0.1):
-            now = 107.0
-            with options.refining():
-                assert deadline.left() == pytest.approx(0.5)
-    endless = TrainingOptions(refine="polish", time_limit=np.inf)
-    with endless.limit(), endless.refining():
-        assert deadline.left() == np.inf
-
-
-@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 @pytest.mark.parametrize("refine", ["none", "refit", "polish", "exact"])
 @pytest.mark.parametrize("n_neurons", [None, 20])
 def test_a_limit_that_is_over_at_once_gives_a_certified_network(refine: str, n_neurons: int | None) -> None:
@@ -641,18 +574,3 @@ def test_a_limit_that_is_over_at_once_gives_a_certified_network(refine: str, n_n
     assert 0.0 < result.certificate.lower_bound <= result.certificate.objective
     if refine in {"none", "polish"}:
         assert result.network.n_neurons == (n_neurons or 8)
-
-
-@pytest.mark.parametrize(("refine", "share"), [("none", 1.0), ("polish", 0.5)])
-def test_shaping_leaves_a_refinement_its_part(monkeypatch: pytest.MonkeyPatch, refine: str, share: float) -> None:
-    limits = []
-
-    def shaped(*arguments: Any, **options: Any) -> Any:
-        limits.append(left())
-        return shape(*arguments, **options)
-
-    shape = qsdp.pipeline.shape_covariance
-    monkeypatch.setattr(qsdp.pipeline, "shape_covariance", shaped)
-    settings: dict[str, Any] = {"beta": 0.1, "shaping": "adaptive", "refine": refine, "random_state": 0}
-    solve_and_sample(X, Y, n_neurons=5, time_limit=1000.0, **settings)
-    assert limits[0] == pytest.approx(1000.0 * share, rel=0.05)

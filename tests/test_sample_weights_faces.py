@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp import TrainingProblem
-from qsdp._utils.validation import check_sample_weight
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
 RNG = np.random.default_rng(0)
@@ -107,11 +106,6 @@ def test_bad_weights(face: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for weights, error, message in BAD:
         with pytest.raises(error, match=message):
             FACES[face](weights)
-
-
-def test_checked_weights_are_what_was_given() -> None:
-    assert check_sample_weight(None, 3) is None
-    np.testing.assert_array_equal(check_sample_weight([0, 2, 1], 3), [0.0, 2.0, 1.0])
 
 
 # -- distillation --------------------------------------------------------------------------------------

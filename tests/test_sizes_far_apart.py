@@ -10,9 +10,6 @@ from brute_force import global_optimum
 
 import qsdp
 import qsdp_check
-from qsdp.column_generation.master import Master
-from qsdp.pricing.atoms import Atoms
-from qsdp.relaxation.instance import Instance
 
 
 def spread_problem(*seed: int) -> qsdp.TrainingProblem:
@@ -45,18 +42,6 @@ def test_a_reduction_that_loses_data_proves_nothing(tmp_path: Path) -> None:
     assert 0.0 <= result.relative_gap <= 1e-6
     assert min(one.relative_gap for one in result.history) >= 0.0
     assert accepted(result.certificate, tmp_path / "proof.npz")
-
-
-def test_lost_data_are_taken_up_again() -> None:
-    problem = spread_problem(77, 31)
-    result = qsdp.column_generation(problem)
-    master = Master(Instance.from_problem(problem))
-    atoms = result.network
-    assert len(master.program._working.target) < problem.n_samples
-    master.add(Atoms.from_signs(atoms.U, atoms.V, np.sign(atoms.alpha)))
-    master.solve(1e-10)
-    assert len(master.program._working.target) == problem.n_samples
-    assert master.objective == pytest.approx(result.objective, rel=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore:solver 'interior' .its status. stalled")

@@ -12,7 +12,7 @@ import pytest
 from brute_force import Pinball, global_optimum, optimal_network, random_problem
 
 import qsdp
-from qsdp.certificates.files import MAGIC
+
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, Huber, Logistic, Squared
 
@@ -98,7 +98,9 @@ def test_files_with_user_defined_losses_are_refused(arrays: dict[str, Any], tmp_
     with np.load(io.BytesIO(path.read_bytes().split(b"\n", 2)[2])) as archive:
         contents = {**archive, **arrays}
     np.savez(body := io.BytesIO(), **contents)
-    path.write_bytes(MAGIC + hashlib.sha256(body.getvalue()).hexdigest().encode() + b"\n" + body.getvalue())
+    path.write_bytes(
+        b"qsdp certificate 2\n" + hashlib.sha256(body.getvalue()).hexdigest().encode() + b"\n" + body.getvalue()
+    )
     for given in (None, problem):
         with pytest.raises(StorageError, match="it has a stored user-defined loss; files hold only the losses squared"):
             qsdp.load_certificate(path, given)

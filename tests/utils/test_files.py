@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 
+import numpy as np
 import pytest
 
-from qsdp._utils.atomic_files import write_together, write_whole
+import qsdp
+
+NETWORK = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
 
 
 def test_folders_are_refused_before_anything_is_written(tmp_path, monkeypatch):
@@ -16,9 +18,7 @@ def test_folders_are_refused_before_anything_is_written(tmp_path, monkeypatch):
     (tmp_path / "models").mkdir()
     for path in ("", ".", "models"):
         with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
-            write_whole(path, b"new")
-    with pytest.raises(IsADirectoryError):
-        write_together({Path("first"): b"new", Path("models"): b"new"})
+            NETWORK.save(path)
     assert [one.name for one in tmp_path.iterdir()] == ["models"]
 
 
@@ -28,11 +28,12 @@ def test_pipes_are_written_to_and_stay(tmp_path):
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
     reader.start()
-    write_whole(pipe, b"new")
+    NETWORK.save(pipe)
     reader.join(timeout=60.0)
-    assert read == [b"new"]
+    NETWORK.save(tmp_path / "file")
+    assert read == [(tmp_path / "file").read_bytes()]
     assert pipe.is_fifo()
-    assert list(tmp_path.iterdir()) == [pipe]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "file", pipe]
 
 
 def test_links_stay(tmp_path):
@@ -40,6 +41,6 @@ def test_links_stay(tmp_path):
     there, link = tmp_path / "folder" / "file", tmp_path / "link"
     there.write_bytes(b"old")
     link.symlink_to(there)
-    write_whole(link, b"new")
+    NETWORK.save(link)
     assert link.is_symlink()
-    assert there.read_bytes() == link.read_bytes() == b"new"
+    np.testing.assert_array_equal(qsdp.load_network(there).U, NETWORK.U)

@@ -14,10 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import qsdp
-from qsdp._utils import deadline
-from qsdp._utils.validation import warn
 from qsdp.encoding import TableEncoder
-from qsdp.estimators.warnings import warn_of_gap
 from qsdp.exceptions import QSDPWarning
 
 X, Y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
@@ -88,17 +85,6 @@ def test_warnings_point_at_the_users_line(name: str, tmp_path: Path) -> None:
         assert abs(one.lineno - first) <= 3 or name in {"save"}, (one.lineno, first)
 
 
-def test_a_callback_inside_a_call_is_not_the_users_line() -> None:
-    def callback(_: object) -> None:
-        warn("here")
-
-    with pytest.warns(QSDPWarning, match="here") as caught:
-        relaxation = qsdp.solve_relaxation(PROBLEM, callback=callback)
-    assert relaxation.status == "optimal"
-    assert {one.filename for one in caught} == {__file__}
-    assert len({one.lineno for one in caught}) == 1
-
-
 def messages(call: Callable[[], object]) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -124,26 +110,3 @@ def test_choices_that_ended_early_are_warned_of_without_a_gap(monkeypatch: pytes
     (message,) = messages(lambda: qsdp.solve_and_sample(X, Y, 50, "auto", time_limit=60.0, random_state=0))
     assert message.startswith("the time limit ended the choice of beta: certificate and")
     assert messages(lambda: qsdp.solve_and_sample(X, Y, 50, 0.5, time_limit=60.0, random_state=0)) == []
-
-
-def test_a_gap_is_not_blamed_on_a_refinement_that_had_no_time() -> None:
-    result = qsdp.solve_and_sample(X, Y, 1, 0.01, refine="polish", random_state=0)
-    (message,) = messages(lambda: warn_of_gap(result))
-    assert message.endswith("may be far from the best one; more neurons or a larger beta makes it smaller")
-    with deadline.within(0.0):
-        (message,) = messages(lambda: warn_of_gap(result))
-    assert message.endswith("the time limit ended its refinement (polish); allow more time with time_limit")
-
-
-def test_notes_belong_to_their_call() -> None:
-    deadline.note_end("nothing is running")
-    assert deadline.ended() == []
-    with deadline.after(1.0), deadline.within(1.0):
-        deadline.note_end("a")
-        with deadline.after(None):
-            deadline.note_end("b")
-            assert deadline.ended() == ["a", "b"]
-            assert deadline.ended() == []
-        deadline.note_end("c")
-    with deadline.after(1.0):
-        assert deadline.ended() == []
