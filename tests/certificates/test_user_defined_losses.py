@@ -12,7 +12,6 @@ import pytest
 from brute_force import Pinball, global_optimum, optimal_network, random_problem
 
 import qsdp
-
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.losses import LOSSES, Huber, Logistic, Squared
 

@@ -10,7 +10,6 @@ import pytest
 from brute_force import neuron_values
 
 import qsdp
-
 from qsdp import BilinearNetwork
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 
