@@ -1,11 +1,11 @@
 """Check that tests notice faults: apply seeded mutants to a copy of the repository and run the mapped tests on each.
 
-    python .ci/mutants.py RECORD.json [--number 200] [--seed 0] [--seconds 1800] [--again OTHER.json]
+    python .ci/mutants.py RECORD.json [--number 200] [--seed 0] [--seconds 1800] [--again OTHER.json] [--unchanged]
 
 A mutant changes one expression (a comparison, a sum, a constant, a `not`, an `and`, a condition, a returned value) on
 one line of a package of `TESTS`. `RECORD.json` is written after every mutant, and a call continues where the last one
-stopped. With `--again`, run the mutants that survived in another record, by the text of their lines, so that two
-versions of the tests can be compared.
+stopped. `--unchanged` runs the mapped tests without a mutant, which all must survive. `--again` runs the mutants that
+survived in another record, by the text of their lines, so that two versions of the tests can be compared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import ast
 import copy
 import json
+import os
 import random
 import subprocess
 import sys
@@ -110,8 +111,23 @@ def sample(number: int, seed: int) -> list[Mutant]:
     return drawn
 
 
+def mapped(file: str, folder: Path) -> str:
+    """Run the tests that are mapped to a file in a copy; return whether the faults of the copy survive them."""
+    prefix = max((prefix for prefix in TESTS if file.startswith(prefix)), key=len)
+    tests = [test for test in TESTS[prefix].split() if (folder / test).exists()]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    try:
+        subprocess.run(command, cwd=folder, check=True, timeout=LIMIT, capture_output=True, env=environment)
+    except subprocess.CalledProcessError:
+        return "killed"
+    except subprocess.TimeoutExpired:
+        return "timeout"
+    return "survived"
+
+
 def outcome(mutant: Mutant, folder: Path) -> str:
-    """Return whether the mapped tests of a copy fail with the mutant, or that its line is not there."""
+    """Return whether a mutant survives its mapped tests, or that its line is not in the copy."""
     path = folder / str(mutant["file"])
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines(keepends=True)
@@ -119,19 +135,11 @@ def outcome(mutant: Mutant, folder: Path) -> str:
     if len(places) <= int(mutant["nth"]):
         return "absent"
     lines[places[int(mutant["nth"])]] = f"{mutant['new']}\n"
-    prefix = max((prefix for prefix in TESTS if str(mutant["file"]).startswith(prefix)), key=len)
-    tests = [test for test in TESTS[prefix].split() if (folder / test).exists()]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     path.write_text("".join(lines), encoding="utf-8")
     try:
-        subprocess.run(command, cwd=folder, check=True, timeout=LIMIT, capture_output=True)
-    except subprocess.CalledProcessError:
-        return "killed"
-    except subprocess.TimeoutExpired:
-        return "timeout"
+        return mapped(str(mutant["file"]), folder)
     finally:
         path.write_text(source, encoding="utf-8")
-    return "survived"
 
 
 def main() -> None:
@@ -142,11 +150,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--again", type=Path)
+    parser.add_argument("--unchanged", action="store_true")
     options = parser.parse_args()
     record = json.loads(options.record.read_text()) if options.record.exists() else []
     mutants = sample(options.number, options.seed)
     if options.again:
         mutants = [entry for entry in json.loads(options.again.read_text()) if entry["outcome"] == "survived"]
+    if options.unchanged:
+        mutants = [{"file": prefix, "nth": 0, "old": "", "new": ""} for prefix in TESTS]
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as name:
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
@@ -154,7 +165,8 @@ def main() -> None:
         for mutant in mutants[len(record) :]:
             if time.monotonic() > end:
                 break
-            record.append({**mutant, "outcome": outcome(mutant, Path(name))})
+            run = mapped(str(mutant["file"]), Path(name)) if options.unchanged else outcome(mutant, Path(name))
+            record.append({**mutant, "outcome": run})
             options.record.write_text(json.dumps(record, indent=1))
     outcomes = [entry["outcome"] for entry in record]
     print({value: outcomes.count(value) for value in sorted(set(outcomes))}, "of", len(mutants))

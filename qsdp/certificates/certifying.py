@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import lsq_linear
+import scipy
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
@@ -172,7 +172,9 @@ def _dual_vector(instance: Instance, network: BilinearNetwork, outputs: FloatArr
         values = mine.values(instance.map.take(rows)).T
         if np.all(np.isfinite(values)) and np.all(np.isfinite(missing)):
             bounds = low[rows, k], high[rows, k]
-            nu[rows, k] = lsq_linear(values, missing, bounds, method="bvls", tol=EPS, max_iter=MAX_STEPS).x
+            nu[rows, k] = scipy.optimize.lsq_linear(
+                values, missing, bounds, method="bvls", tol=EPS, max_iter=MAX_STEPS
+            ).x
     return nu
 
 
