@@ -113,7 +113,7 @@ class CheckedSettings:
     """Base class of settings whose fields are also parameters of estimators; creating an object checks them."""
 
     @classmethod
-    def of(cls: type[Chosen], source: Any, **others: Any) -> Chosen:
+    def from_parameters(cls: type[Chosen], source: Any, **others: Any) -> Chosen:
         """Return settings from an estimator's parameters or from ``locals()``, with `others` in addition."""
         values = source if isinstance(source, Mapping) else vars(source)
         names = {field.name for field in fields(cls)} - set(others)  # type: ignore[arg-type]

@@ -211,7 +211,7 @@ class _StraightThrough(QuadraticNetworkTrained):
                 f"its argument does not scale its value; got 'analytic' with {activation}"
             )
         start = check_choice("start", self.start, STARTS)
-        descent = GradientDescent.of(self)
+        descent = GradientDescent.from_parameters(self)
         problem, apart = self._problem(X, targets, rng, levels=self.levels, activation=activation)
         training = _LatentTraining(problem, m, descent, second_layer, rng)
         self.start_history_ = None

@@ -27,11 +27,11 @@ def fit_figures(model: Any, rows: TrainingRows) -> list[Figure]:
     Classes have the score of always predicting the largest one, that of a logistic regression on the same inputs and
     rows, the mean of their recalls and, for two, the area under the ROC curve.
     """
-    fitted = ScoredRows.of("training rows", model, rows.train, model.result_.rows.X)
+    fitted = ScoredRows.from_model("training rows", model, rows.train, model.result_.rows.X)
     with warnings.catch_warnings():
         # The fit has warned of them in its own rows, or the score shows what they cost.
         warnings.filterwarnings("ignore", "entries outside the categories", QSDPWarning)
-        parts = [fitted] + ([ScoredRows.of("test rows", model, rows.test)] if len(rows.test) else [])
+        parts = [fitted] + ([ScoredRows.from_model("test rows", model, rows.test)] if len(rows.test) else [])
         leaking = leaking_columns(fitted, parts[1]) if len(parts) > 1 else []
     if leaking:
         many, each = ("columns", "each of them") if len(leaking) > 1 else ("column", "it")

@@ -44,7 +44,7 @@ class Distribution:
     below: FloatArray
 
     @classmethod
-    def of(cls, entries: FloatArray, weights: FloatArray | None = None) -> Distribution:
+    def from_entries(cls, entries: FloatArray, weights: FloatArray | None = None) -> Distribution:
         """Compute the distribution of entries (n,) with positive weights; a weight k is the same as k equal entries."""
         if weights is None:
             values, counts = np.unique(entries, return_counts=True)
@@ -106,7 +106,9 @@ class Distribution:
 def without_outliers(entries: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Clip outliers of entries (n,) or columns (n, C) to the fences of their distribution."""
     columns = entries.reshape(len(entries), -1).T
-    moved = np.stack([np.clip(column, *Distribution.of(column, weights).fences()) for column in columns], axis=1)
+    moved = np.stack(
+        [np.clip(column, *Distribution.from_entries(column, weights).fences()) for column in columns], axis=1
+    )
     return moved.reshape(entries.shape)
 
 

@@ -107,7 +107,7 @@ class EncodingRule:
         symbols = {position for position, entries in enumerate(table) if entries.dtype == object}
         known = {position: ~np.isnan(entries) for position, entries in enumerate(table) if position not in symbols}
         spread = {
-            position: Distribution.of(table[position][rows], None if weights is None else weights[rows])
+            position: Distribution.from_entries(table[position][rows], None if weights is None else weights[rows])
             for position, rows in known.items()
             if np.any(rows)
         }

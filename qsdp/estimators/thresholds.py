@@ -116,7 +116,9 @@ def distributions(encoding: Encoding, table: list[Any], weights: FloatArray | No
     spread = {}
     for position in numbers_of(encoding):
         known = ~np.isnan(table[position])
-        spread[position] = Distribution.of(table[position][known], None if weights is None else weights[known])
+        spread[position] = Distribution.from_entries(
+            table[position][known], None if weights is None else weights[known]
+        )
     return {position: one for position, one in spread.items() if len(one.values) > 2}
 
 

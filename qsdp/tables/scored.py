@@ -50,7 +50,9 @@ class ScoredRows:
     weights: FloatArray | None
 
     @classmethod
-    def of(cls, name: str, model: Any, table: pandas.DataFrame, X: FloatArray | Blocks | None = None) -> ScoredRows:
+    def from_model(
+        cls, name: str, model: Any, table: pandas.DataFrame, X: FloatArray | Blocks | None = None
+    ) -> ScoredRows:
         """Collect the rows of a table with targets and, if present, weights; X are their inputs, if known."""
         weights = weights_of(model.table_, table) if model.table_.weights in table.columns else None
         columns = inputs_of(model, table)
@@ -158,7 +160,7 @@ def scored_rows(model: Any, table: pandas.DataFrame) -> tuple[list[ScoredRows], 
         rows = with_target(model.table_, table)
         if not len(rows):
             raise InvalidInputError(f"{title(table)} has no row in which the target {model.table_.target!r} is known")
-        return [ScoredRows.of("rows", model, rows)], None
+        return [ScoredRows.from_model("rows", model, rows)], None
     train, test = split(model.table_, table)
-    parts = [ScoredRows.of("training rows", model, train, problem.X)]
-    return parts + ([ScoredRows.of("test rows", model, test)] if len(test) else []), problem
+    parts = [ScoredRows.from_model("training rows", model, train, problem.X)]
+    return parts + ([ScoredRows.from_model("test rows", model, test)] if len(test) else []), problem

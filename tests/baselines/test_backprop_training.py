@@ -107,7 +107,7 @@ def written_out(problem: TrainingProblem, network: FloatNetwork) -> tuple[float,
 @pytest.mark.parametrize(("name", "kind", "vector"), combinations())
 def test_objective_and_gradients_are_the_written_out_ones(name: str, kind: str, vector: bool) -> None:
     problem = problem_of(name, ACTIVATIONS[kind], vector)
-    training = FloatTraining(problem, M, GradientDescent.of(settings()), "free", np.random.default_rng(1))
+    training = FloatTraining(problem, M, GradientDescent.from_parameters(settings()), "free", np.random.default_rng(1))
     value = training.objective(torch.arange(N))
     value.backward()
     network, units = training.network(), training.units
@@ -124,7 +124,7 @@ def test_objective_and_gradients_are_the_written_out_ones(name: str, kind: str, 
 @pytest.mark.parametrize(("name", "kind", "vector"), combinations())
 def test_batches_add_up_to_the_objective(name: str, kind: str, vector: bool) -> None:
     problem = problem_of(name, ACTIVATIONS[kind], vector)
-    training = FloatTraining(problem, M, GradientDescent.of(settings()), "fixed", np.random.default_rng(1))
+    training = FloatTraining(problem, M, GradientDescent.from_parameters(settings()), "fixed", np.random.default_rng(1))
     parts = [float(training.objective(rows).detach()) for rows in torch.arange(N).split(4)]
     whole = float(training.objective(torch.arange(N)).detach())
     assert np.mean(parts) == pytest.approx(whole, rel=1e-12)
@@ -244,7 +244,7 @@ def gradients(part: TrainingProblem, network: FloatNetwork, count: int, factor: 
 def test_training_is_the_written_out_algorithm(kind: str, changed: dict[str, Any]) -> None:
     options = settings(**changed)
     problem = TrainingProblem(X, REAL, beta=BETA, activation=ACTIVATIONS[kind])
-    start = FloatTraining(problem, M, GradientDescent.of(options), "free", np.random.default_rng(7))
+    start = FloatTraining(problem, M, GradientDescent.from_parameters(options), "free", np.random.default_rng(7))
     expected = trained_in_numpy(options, problem, start, 7)
     model = BackpropRegressor(
         M,

@@ -76,7 +76,7 @@ def test_objective_and_gradients_are_the_written_out_ones(name: str, vector: boo
     y = (ONE_HOT if not loss.labels else 2.0 * ONE_HOT - 1.0) if vector else LABELS if loss.labels else Y
     problem = TrainingProblem(X, y, beta=BETA, loss=loss)
     training = _ReLUTraining(
-        problem, M, GradientDescent.of(SimpleNamespace(**OPTIONS)), intercept, np.random.default_rng(1)
+        problem, M, GradientDescent.from_parameters(SimpleNamespace(**OPTIONS)), intercept, np.random.default_rng(1)
     )
     with torch.no_grad():
         for one in ("b", "b0"):

@@ -90,7 +90,7 @@ def test_values_are_exact() -> None:
 def training_of(kind: str, second: str, levels: int, vector: bool, loss: str = "squared") -> _LatentTraining:
     problem = TrainingProblem(X, YS if vector else Y, beta=BETA, loss=loss, activation=KINDS[kind], levels=levels)
     training = _LatentTraining(
-        problem, M, GradientDescent.of(SimpleNamespace(**OPTIONS)), second, np.random.default_rng(2)
+        problem, M, GradientDescent.from_parameters(SimpleNamespace(**OPTIONS)), second, np.random.default_rng(2)
     )
     with torch.no_grad():
         # Some beyond the range that training keeps them in, to see their gradients vanish.
@@ -342,7 +342,7 @@ def test_training_levels_beats_rounding_afterwards() -> None:
 def test_a_start_from_real_weights_is_their_rounding(kind: str, second: str, levels: int, vector: bool) -> None:
     """Before the first step there are the nearest levels and, where there are scales, the rounded second layer."""
     problem = TrainingProblem(X, YS if vector else Y, beta=BETA, activation=KINDS[kind], levels=levels)
-    descent, rng = GradientDescent.of(SimpleNamespace(**OPTIONS)), np.random.default_rng(0)
+    descent, rng = GradientDescent.from_parameters(SimpleNamespace(**OPTIONS)), np.random.default_rng(0)
     source = FloatTraining(problem, M, descent, "free" if second == "free" else "fixed", rng).network()
     training = _LatentTraining(problem, M, descent, second, rng)
     training.start_from(source)

@@ -16,7 +16,7 @@ TIED = arrays(np.float64, st.integers(1, 60), elements=st.integers(-4, 4).map(fl
 @settings(max_examples=60, deadline=None)
 @given(values=st.one_of(COLUMNS, TIED), n_thresholds=st.integers(1, 10))
 def test_parts_are_never_empty_and_never_too_many(strategy, values, n_thresholds):
-    thresholds = Distribution.of(values).thresholds(n_thresholds, strategy)
+    thresholds = Distribution.from_entries(values).thresholds(n_thresholds, strategy)
     distinct = len(np.unique(values))
     assert len(thresholds) <= min(n_thresholds, distinct - 1)
     if distinct - 1 <= n_thresholds:
@@ -31,7 +31,7 @@ def test_parts_are_never_empty_and_never_too_many(strategy, values, n_thresholds
 def test_a_weight_is_as_many_equal_values(values, data):
     weights = data.draw(arrays(np.float64, len(values), elements=st.integers(1, 4).map(float)))
     repeated = np.repeat(values, weights.astype(int))
-    weighted, expected = Distribution.of(values, weights), Distribution.of(repeated)
+    weighted, expected = Distribution.from_entries(values, weights), Distribution.from_entries(repeated)
     for strategy in STRATEGIES:
         assert weighted.thresholds(3, strategy) == expected.thresholds(3, strategy)
     assert weighted.median() == expected.median() == np.median(repeated)
@@ -39,7 +39,7 @@ def test_a_weight_is_as_many_equal_values(values, data):
 
 def test_quantiles_of_a_continuous_column_have_equal_weight():
     values = np.random.default_rng(0).standard_normal(10_000)
-    thresholds = Distribution.of(values).thresholds(7, "quantile")
+    thresholds = Distribution.from_entries(values).thresholds(7, "quantile")
     shares = np.bincount(np.searchsorted(thresholds, values)) / 10_000
     np.testing.assert_allclose(shares, 1 / 8, atol=1e-3)
 
@@ -47,14 +47,16 @@ def test_quantiles_of_a_continuous_column_have_equal_weight():
 def test_the_rest_of_a_column_with_one_heavy_value_is_divided_too():
     rng = np.random.default_rng(0)
     values = np.where(rng.random(1000) < 0.9, 0.0, rng.exponential(size=1000))
-    thresholds = Distribution.of(values).thresholds(7, "quantile")
+    thresholds = Distribution.from_entries(values).thresholds(7, "quantile")
     assert 5 <= len(thresholds) <= 7
     assert 0.0 <= thresholds[0] < np.sort(values[values > 0.0])[3]
 
 
 def test_uniform_thresholds_divide_the_range():
     values = np.arange(101.0) ** 2
-    np.testing.assert_allclose(Distribution.of(values).thresholds(3, "uniform"), [2500, 5000, 7500], rtol=0.02)
+    np.testing.assert_allclose(
+        Distribution.from_entries(values).thresholds(3, "uniform"), [2500, 5000, 7500], rtol=0.02
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,19 +64,19 @@ def test_uniform_thresholds_divide_the_range():
     [([42.0, 43.0], 42.5), ([2.4, 2.5], 2.45), ([0.1, 0.2], 0.15), ([1.0, 1000.0], 500.0), ([-1.0, 1.0], 0.0)],
 )
 def test_thresholds_are_short_decimals(values, threshold):
-    assert Distribution.of(np.array(values)).thresholds(5, "quantile") == [threshold]
+    assert Distribution.from_entries(np.array(values)).thresholds(5, "quantile") == [threshold]
 
 
 def test_quantiles_are_the_smallest_values_with_the_weight():
-    spread = Distribution.of(np.array([3.0, 1.0, 2.0, 2.0]))
+    spread = Distribution.from_entries(np.array([3.0, 1.0, 2.0, 2.0]))
     assert [spread.quantile(share) for share in (0.0, 0.25, 0.26, 0.75, 0.76, 1.0)] == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
-    weighted = Distribution.of(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 1.0]))
+    weighted = Distribution.from_entries(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 1.0]))
     assert [weighted.quantile(share) for share in (0.25, 0.26, 0.75, 0.76)] == [1.0, 2.0, 2.0, 3.0]
 
 
 def test_neighbouring_floats_are_divided():
     values = np.array([1.0, np.nextafter(1.0, 2.0), 2.0])
-    first, _ = Distribution.of(values).thresholds(5, "quantile")
+    first, _ = Distribution.from_entries(values).thresholds(5, "quantile")
     assert values[0] <= first < values[1]
 
 
@@ -91,4 +93,4 @@ def test_neighbouring_floats_are_divided():
     ],
 )
 def test_fences_stand_by_the_first_quantiles_that_differ(entries, limits):
-    np.testing.assert_allclose(Distribution.of(np.array(entries)).fences(), limits, rtol=1e-15)
+    np.testing.assert_allclose(Distribution.from_entries(np.array(entries)).fences(), limits, rtol=1e-15)

@@ -169,7 +169,7 @@ class _RLSNetwork(Baseline, RLSParameters):
         network = NumpyNetwork(initial_parameters([n_inputs, *widths, n_outputs], rng, self.dtype), self.activation)
         return NumpyRLS(
             network,
-            RLSSettings.of(self),
+            RLSSettings.from_parameters(self),
             self._rates(len(widths)),
             clip=given["clip"],
             adam_learning_rate=adam_rate if self.hybrid else None,

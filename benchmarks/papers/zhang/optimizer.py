@@ -133,7 +133,7 @@ class RLS(torch.optim.Optimizer):
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InvalidTypeError(f"model must be a torch.nn.Module; got {_show(model)}")
-        settings = RLSSettings.of(locals())
+        settings = RLSSettings.from_parameters(locals())
         self.clip = None if clip is None else check_real("clip", clip, strict=True)
         self.scale_ratio_by_time = check_flag("scale_ratio_by_time", scale_ratio_by_time)
         memory_limit = check_integer("memory_limit", memory_limit, minimum=1)

@@ -190,7 +190,7 @@ class _Backprop(QuadraticNetworkTrained):
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = checked(self, "n_neurons")["n_neurons"]
         check_choice("second_layer", self.second_layer, SECOND_LAYERS)
-        descent = GradientDescent.of(self)
+        descent = GradientDescent.from_parameters(self)
         problem, apart = self._problem(X, targets, rng, activation=self.activation)
         training = FloatTraining(problem, m, descent, self.second_layer, rng)
         descent.run(training, rng, history, self._score, width=m, held=apart)

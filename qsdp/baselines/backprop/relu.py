@@ -270,7 +270,7 @@ class _ReLU(GradientTrained):
     def _train(self, X: FloatArray, targets: FloatArray, history: History, rng: np.random.Generator) -> None:
         m = check_integer("n_neurons", self.n_neurons, minimum=1)
         intercept = check_flag("fit_intercept", self.fit_intercept)
-        descent = GradientDescent.of(self)
+        descent = GradientDescent.from_parameters(self)
         problem, apart = self._problem(X, targets, rng)
         training = _ReLUTraining(problem, m, descent, intercept, rng)
         descent.run(training, rng, history, self._score, width=1, held=apart)

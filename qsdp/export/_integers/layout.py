@@ -31,13 +31,13 @@ class StoredIntegers(NamedTuple):
     n_bits: int
 
     @classmethod
-    def of(cls, integers: IntArray) -> StoredIntegers:
+    def from_integers(cls, integers: IntArray) -> StoredIntegers:
         """Store any integers with the minimum number of bits, at least one."""
         low, high = (int(integers.min()), int(integers.max())) if integers.size else (0, 0)
         return cls(integers, low, 1, max((high - low).bit_length(), 1))
 
     @classmethod
-    def of_signs(cls, signs: IntArray) -> StoredIntegers:
+    def from_signs(cls, signs: IntArray) -> StoredIntegers:
         """Store -1 and 1 as a bit."""
         return cls(signs, -1, 2, 1)
 
@@ -131,7 +131,7 @@ def _entries(samples: Vectors, network: IntegerNetwork) -> StoredIntegers:
     blocks = samples.blocks
     entries = network.forms // blocks.counts.astype(np.int64)
     by_block = [entries[:, blocks.starts[r] : blocks.starts[r + 1]].ravel() for r in range(blocks.n_blocks)]
-    return StoredIntegers.of(np.concatenate(by_block))
+    return StoredIntegers.from_integers(np.concatenate(by_block))
 
 
 def _form_of_rows(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
@@ -161,7 +161,7 @@ def _neurons_of_rows(samples: Vectors, network: IntegerNetwork, neurons: Neurons
     parts = [StoredIntegers(main, -top, step, (2 * top // step).bit_length())]
     # In a network of squares the constant is always added.
     if samples.constant and not np.all(last == 1):
-        parts.append(StoredIntegers.of_signs(last))
+        parts.append(StoredIntegers.from_signs(last))
     values = neurons.bounds(samples)
     shared, widest = neurons.sizes is not None, int(np.abs(neurons.weights).max())
     projections = np.abs(both).astype(np.float64) @ samples.vector
@@ -177,5 +177,5 @@ def _neurons_of_blocks(samples: Vectors, network: IntegerNetwork, neurons: Neuro
     C = network.n_outputs
     counts = np.bincount(neurons.block[neuron] * C + output, minlength=samples.blocks.n_blocks * C)
     values = int((samples.counts * samples.vector.sum() ** 2).max() * (1.0 + ROUNDING))
-    parts = [StoredIntegers.of_signs(signs), StoredIntegers.of(neurons.weights[neuron, output][:, None])]
+    parts = [StoredIntegers.from_signs(signs), StoredIntegers.from_integers(neurons.weights[neuron, output][:, None])]
     return _layout("neurons", parts, (values, max(network.sums, network.totals)), counts)
