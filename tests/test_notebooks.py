@@ -1,4 +1,4 @@
-"""The notebooks as they are committed: pairs in sync, outputs whole and lean. Executing them is `pytest --nbmake`."""
+"""The notebooks as they are committed: pairs in sync, outputs whole and lean. The gate runs their sources."""
 
 import ast
 import json
