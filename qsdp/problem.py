@@ -424,10 +424,6 @@ class TrainingProblem(Summarized, ReadOnlyArrays):
             X = Blocks.from_layout(X.rows, self.blocks)
         return map_of_data(X, self.activation).of_scaled_data(self.levels - 1.0)
 
-    def forward(self, S: FloatArray) -> FloatArray:
-        r"""Return :math:`\langle \mathcal{X}_i, S \rangle` of shape (n,) for a matrix `S` of shape (N, N)."""
-        return self.map.forward(S)
-
     def adjoint(self, nu: FloatArray) -> FloatArray:
         r"""Return :math:`M_\nu = \sum_i \nu_i \mathcal{X}_i`, symmetric of shape (N, N)."""
         return self.map.adjoint(nu)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from qsdp._utils.validation import check_choice
 
-__all__ = ["Option", "Options", "StoredArguments", "choice", "documented", "option", "redefined"]
+__all__ = ["Option", "Options", "StoredArguments", "choice", "documented", "option"]
 
 T = TypeVar("T")
 Chosen = TypeVar("Chosen", bound="Options")
@@ -61,11 +61,6 @@ def choice(default: str, allowed: Iterable[str], description: str, summary: str 
         check_choice(name, value, names)
 
     return option(default, listing, description, check, f"{summary}{' | '.join(names)}.")
-
-
-def redefined(options: type[Options], name: str, default: Any, **changes: Any) -> Any:
-    """Declare an option of another class with a changed default and changed attributes."""
-    return field(default=default, metadata={"option": replace(options.declared()[name], **changes)})
 
 
 @dataclass(frozen=True, kw_only=True)
