@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -187,14 +186,6 @@ def test_global_random_states_are_left_alone(kind: type) -> None:
 
 
 @every
-def test_parameters_stay_as_given(kind: type) -> None:
-    model = quick(kind, loss=Squared(), beta=0.25)
-    before = model.get_params()
-    model.fit(X, target(kind))
-    assert model.get_params() == before == clone(model).get_params()
-
-
-@every
 def test_interruption_keeps_whole_epochs(kind: type) -> None:
     def interrupt(history: Any) -> None:
         if history.n_epochs == 3:
@@ -235,14 +226,6 @@ def test_divergence_stops_with_epoch_and_suggestion(kind: type) -> None:
     assert history.diverged == history.n_epochs + 1
     assert np.all(np.isfinite(history.loss))
     assert np.all(np.isfinite(model.predict(wild).astype(float)))
-
-
-@every
-def test_progress_is_shown_on_request(kind: type, capsys: pytest.CaptureFixture[str]) -> None:
-    quick(kind).fit(X, target(kind))
-    assert capsys.readouterr() == ("", "")
-    quick(kind, verbose=True).fit(X, target(kind))
-    assert "4 of 4" in capsys.readouterr().err
 
 
 @every
@@ -314,14 +297,6 @@ def test_training_problems_are_those_of_the_fit() -> None:
     assert model.training_problem(X, np.array(["no", "yes"])[CODES], model.quantized(5)).levels == 5
     with pytest.raises(InvalidInputError, match="y must hold labels of the classes"):
         model.training_problem(X, np.array(["no", "maybe"])[CODES])
-
-
-@every
-def test_models_survive_pickling(kind: type) -> None:
-    model = quick(kind).fit(X, target(kind))
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
-    assert copy.history_.loss == model.history_.loss
 
 
 # -- bad input -------------------------------------------------------------------------------------------

@@ -1,9 +1,7 @@
-"""Every training system, those of other papers too: what they share, and what quantization makes of them."""
+"""Every training system of the package: what they share, and what quantization makes of them."""
 
 from __future__ import annotations
 
-import importlib.util
-import pickle
 import subprocess
 import sys
 from typing import Any
@@ -15,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 import qsdp
 import qsdp.baselines as baselines
-from benchmarks.papers import ESTIMATORS, estimator_class
 from qsdp.baselines import History
 from qsdp.datasets import load_bundled
 
@@ -27,14 +24,6 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "StraightThroughRegressor": {"n_epochs": 15},
     "ReLUNetworkClassifier": {"n_epochs": 20},
     "ReLUNetworkRegressor": {"n_epochs": 15},
-    "QuadraticLogisticRegression": {},
-    "QuadraticNetworkClassifier": {},
-    "ReLinearClassifier": {"n_epochs": 40},
-    "ReLinearRegressor": {"n_epochs": 25},
-    "BPLSClassifier": {},
-    "BPLSRegressor": {},
-    "RLSNetworkClassifier": {"n_epochs": 50},
-    "RLSNetworkRegressor": {"n_epochs": 50},
 }
 
 
@@ -52,14 +41,14 @@ def fitted() -> dict[str, Any]:
 def model(request: pytest.FixtureRequest, fitted: dict[str, Any]) -> Any:
     name = request.param
     if name not in fitted:
-        estimator = estimator_class(name)(random_state=0, **SYSTEMS[name])
+        estimator = getattr(baselines, name)(random_state=0, **SYSTEMS[name])
         fitted[name] = estimator.fit(*data(estimator))
     return fitted[name]
 
 
 def test_every_estimator_is_listed_here() -> None:
     found = {name for name in baselines.__all__ if hasattr(getattr(baselines, name), "fit")}
-    assert found | {name for names in ESTIMATORS.values() for name in names} == set(SYSTEMS)
+    assert found == set(SYSTEMS)
     assert set(dir(baselines)) == set(baselines.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Perceptron'"):
         baselines.Perceptron  # noqa: B018
@@ -137,14 +126,3 @@ def test_models_of_one_layer_go_straight_to_quantize(model: Any) -> None:
     form = model.to_quadratic_form()
     np.testing.assert_array_equal(match.problem.y, form.predict(X))
     assert np.linalg.norm(match.relaxation.predict(X) - form.predict(X)) < 0.2 * np.linalg.norm(form.predict(X))
-
-
-def test_copies_predict_the_same(model: Any) -> None:
-    X, _ = data(model)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
-
-
-def test_torch_is_there_where_tests_run() -> None:
-    # The test extra has it: nothing above is skipped.
-    assert importlib.util.find_spec("torch") is not None

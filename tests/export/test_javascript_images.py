@@ -69,7 +69,7 @@ def test_parts_of_regions_add_up(tmp_path):
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_classifiers(n_classes, engine, tmp_path):
     """Thousands of images, most of which are noise on digits."""
-    n = 10_000 if n_classes == 10 else 2_000
+    n = 3_000 if n_classes == 10 else 1_000
     mine = load_digits().target < n_classes
     X, y = (15 * load_digits().images[mine]).astype(np.uint8), load_digits().target[mine]
     names = np.array([f"digit {k}" for k in range(10)])[y]
