@@ -11,9 +11,8 @@ import pytest
 import qsdp
 from benchmarks.papers.noel import MultiStart, QuadraticLogisticRegression, StartStatistics
 from benchmarks.papers.tomic import BPLSRegressor, BPLSReport
-from qsdp._utils.summary import Summary, format_bits, format_numbers, format_seconds
 from qsdp.baselines import AffineForm, BackpropClassifier, History, TrainedLayer, quantize_layers
-from qsdp.baselines.backprop import FloatNetwork, ReLUNetwork, round_to_levels
+from qsdp.baselines.backprop import FloatNetwork, ReLUNetwork
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 FORBIDDEN = {"script", "style", "link", "img", "iframe", "object", "embed", "foreignObject", "use", "image", "a"}
@@ -139,16 +138,6 @@ def test_all_names_are_shown(shown):
     assert set(shown) == set(NAMES)
 
 
-def test_certificate_says_what_it_knows():
-    one = qsdp.Certificate(lower_bound=30.0, objective=40.0, bound_type="exact")
-    assert table(one._repr_html_()) == {
-        "objective": "40 of this network",
-        "lower bound": "30 of every network",
-        "gap": "10, relative 0.25",
-        "bound type": "exact",
-    }
-
-
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.0), (-1.0, 2.0), (0.0, 1e300), (0.0, np.nan)])
 def test_certificates_of_any_numbers(low, high):
     parsed(qsdp.Certificate(low, high)._repr_html_())
@@ -163,138 +152,8 @@ def test_result_has_certificate_bits_and_timings(shown):
     assert rows["network"] == "40 neurons, 5 inputs"
     assert rows["shaping"] == f"adaptive, c = {result.covariance.constant:.4g}"
     assert "refinement" not in rows
-    stages = [f"{stage} {format_seconds(seconds)}" for stage, seconds in result.timings.items()]
-    assert rows["time"] == ", ".join(stages)
+    assert [stage.split()[0] for stage in rows["time"].split(", ")] == list(result.timings)
     assert table(shown["refined"]._repr_html_())["refinement"] == "exact"
-
-
-def test_vector_result_of_a_lift(shown):
-    rows = table(shown["vector"]._repr_html_())
-    assert rows["network"] == "60 neurons, 4 inputs, 3 outputs"
-    assert rows["first layer"] == "4 levels"
-    assert rows["activation"] == "0.0937 t^2 +0.5 t +0.4688"
-    rhos = table(shown["vector"].relaxation._repr_html_())["rho"].split(", ")
-    np.testing.assert_allclose([float(rho) for rho in rhos], shown["vector"].relaxation.rho[:, 0], rtol=1e-3)
-
-
-def test_polynomial_networks_name_their_largest_weight(shown):
-    rows = table(shown["polynomial"]._repr_html_())
-    assert rows["first layer"] == f"integers up to {shown['polynomial'].largest_weight}"
-    assert rows["activation"] == "1 t^2 +0 t +0"
-
-
-def test_column_generation_shows_its_course(shown):
-    result = shown["generation"]
-    rows = table(result._repr_html_())
-    assert rows["status"] == "optimal"
-    assert rows["rounds"].startswith(f"{result.rounds} in ")
-
-
-# --- trained networks, their trainings and their data ----------------------------------------------
-
-
-def test_chain_names_the_gap_of_every_layer(shown):
-    chain = shown["chain"]
-    rows = table(chain._repr_html_())
-    assert rows["layers"] == "2"
-    assert rows["storage"].startswith(f"{chain.n_bits:,} bits")
-    for k, match in enumerate(chain.matches):
-        assert f"; gap {match.certificate.relative_gap:.3g}" in rows[f"layer {k + 1}"]
-
-
-def test_history_shows_course_and_end():
-    rows = table(HISTORY._repr_html_())
-    assert rows == {
-        "epochs": "3 in 1 s",
-        "stopped": "finished",
-        "loss": "2 in the end, smallest 1",
-        "accuracy": "0.8 in the end, largest 0.9",
-        "norm": "2 in the end, largest 3",
-    }
-    rows = table(History(measure="r2", loss=[1.0], score=[0.2], stopped="diverged", diverged=2)._repr_html_())
-    assert rows["stopped"] == "diverged in epoch 2"
-    assert rows["R²"].startswith("0.2 in the end")
-
-
-def test_least_squares_shows_its_designs_and_simpler_models(shown):
-    report = shown["passes"]
-    best = report.passes[report.best - 1]
-    rows = table(report._repr_html_())
-    assert rows["passes"].startswith("3 in ")
-    assert rows["best"] == f"pass {report.best}"
-    assert rows["loss"] == f"{best.loss:.6g} after pass {report.best}"
-    for layer in best.layers:
-        design = layer.designs[0]
-        assert rows[f"layer {layer.number}"].startswith(f"rank {design.rank} of {design.n_columns}, ")
-    for name, one in report.references.items():
-        assert rows[name].startswith(f"loss {one.loss:.6g}, ")
-    none = BPLSReport(passes=report.passes, best=0)
-    assert table(none._repr_html_())["best"] == "the random weights, before any pass"
-    assert table(shown["no passes"]._repr_html_()) == {"passes": "0 in 0 s"}
-
-
-def test_statistics_of_starts(shown):
-    rows = table(shown["accuracies"]._repr_html_())
-    assert rows == {"starts": "3, of which 1 diverged", "mean": "62.5 % ± 17.7 %", "range": "50.0 % to 75.0 %"}
-    assert table(shown["diverged"]._repr_html_()) == {"starts": "1, of which 1 diverged", "mean": "none of them"}
-
-
-def test_starts_say_whether_they_are_trained(shown):
-    rows = table(shown["starts"]._repr_html_())
-    assert (rows["starts"], rows["diverged"]) == ("3", "none")
-    assert rows["epochs"].startswith("5 in ")
-    assert rows["mean loss"] == f"{shown['starts'].history_.loss[-1]:.6g} in the end"
-    assert table(shown["untrained"]._repr_html_())["trained"] == "not yet"
-
-
-def test_networks_of_relu(shown):
-    rows = table(RELU._repr_html_())
-    assert rows["network"] == "20 neurons, 3 inputs"
-    assert rows["parameters"] == "101"
-    network = shown["quantized relu"]
-    rows = table(network._repr_html_())
-    assert rows["first layer"] == "3 levels"
-    assert rows["storage"].startswith(f"{network.n_bits:,} bits")
-
-
-def test_float_networks_name_their_outputs(shown):
-    rows = table(shown["float"]._repr_html_())
-    assert rows["network"] == "4 neurons, 3 inputs, 2 outputs"
-    assert rows["activation"] == "bilinear"
-    assert rows["parameters"] == "32"
-
-
-def test_rounding_names_its_error_and_scales():
-    rounding = round_to_levels([[0.9, -0.1, 0.2], [3.0, -3.0, 0.0]], levels=3)
-    rows = table(rounding._repr_html_())
-    assert rows["relative error"] == f"{rounding.relative_error:.4g}"
-    assert rows["scales"] == "0.45 to 1.5"
-    zero = table(round_to_levels([[0.0, 0.0]], levels=3)._repr_html_())
-    assert zero["scales"] == "0"
-
-
-def test_short_formulas_are_written_out(shown):
-    rows = table(FORM._repr_html_())
-    assert rows["formula"] == "x1^2 + x1 x2 - 2 x3^2 + 3 x3"
-    rows = table(shown["forms"]._repr_html_())
-    assert rows["outputs"] == "2"
-    assert "formula" not in table(qsdp.QuadraticForm(np.ones((5, 5)))._repr_html_())
-
-
-def test_problem_shows_the_objective_of_zero(shown):
-    problem = shown["problem"]
-    rows = table(problem._repr_html_())
-    assert rows["data"] == "60 samples, 5 columns"
-    assert rows["network"] == "bilinear, 2 levels, D = 5"
-    assert rows["zero network"] == f"objective {np.sum(problem.y**2):.6g}"
-
-
-def test_data_sets_count_their_classes(shown):
-    rows = table(shown["classes"]._repr_html_())
-    assert (rows["name"], rows["data"], rows["task"]) == ("iris", "150 samples, 4 columns", "multiclass")
-    assert rows["classes"] == "setosa (50), versicolor (50), virginica (50)"
-    y = shown["regression"].y
-    assert table(shown["regression"]._repr_html_())["target"] == f"progression, {y.min():g} to {y.max():g}"
 
 
 def test_names_of_data_are_escaped():
@@ -340,42 +199,6 @@ def test_trained_estimators_show_their_history(shown):
 # --- names that are not to be trusted, and objects that are large ------------------------------
 
 
-def test_text_is_escaped_and_bounded():
-    evil = "</td><script>alert(1)</script>&\"'"
-    tree = parsed(Summary(evil, [(evil, evil)]).html())
-    assert tree[0].text == tree.find(".//th").text == tree.find(".//td").text == evil
-    long = Summary("x" * 10_000, [("y" * 10_000, "z" * 10_000)])
-    assert [len(element.text) for element in parsed(long.html()).iter() if element.text] == [120, 120, 8 * 120]
-    assert len(long.text()) < 2500
-
-
-def test_long_values_are_wrapped_and_not_cut():
-    stages = [f"stage {number} {number}.25 ms" for number in range(20)]
-    summary = Summary("Result", [("objective", "1.5"), ("time", ", ".join(stages))])
-    lines = summary.text().split("\n")
-    assert all(len(line) <= 140 and line.startswith("  ") for line in lines[1:])
-    assert " ".join(line.strip() for line in lines[2:]) == "time       " + ", ".join(stages)
-    assert {line[:13] for line in lines[3:]} == {" " * 13}
-    assert parsed(summary.html()).findall(".//td")[1].text == ", ".join(stages)
-
-
 def test_solver_status_is_escaped(shown):
     relaxation = dataclasses.replace(shown["relaxation"], solver_status="<b>failed & gone</b>")
     assert "<b>failed & gone</b>" in table(relaxation._repr_html_())["solver"]
-
-
-def test_many_outputs_are_cut_short():
-    assert format_numbers(list(range(1, 4))) == "1, 2, 3"
-    assert format_numbers([0.5] * 1000) == ", ".join(["0.5"] * 8) + ", … (1000 in all)"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(0.0, "0 s"), (2.5e-5, "0.025 ms"), (0.0356, "35.6 ms"), (1.0, "1 s"), (123.4, "123 s")]
-)
-def test_durations(seconds, shown):
-    assert format_seconds(seconds) == shown
-
-
-@pytest.mark.parametrize(("bits", "shown"), [(20, "2.5 bytes"), (17_064, "2.083 KiB"), (8 * 2**20, "1 MiB")])
-def test_sizes(bits, shown):
-    assert format_bits(bits) == f"{bits:,} bits ({shown})"

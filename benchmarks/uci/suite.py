@@ -40,7 +40,7 @@ _PROTOCOL = (
     "for all methods, count nothing."
 )
 #: Small, bundled sets, which need no network connection.
-_QUICK_SETS = ("iris", "wine", "breast-cancer-wisconsin")
+_QUICK_SETS = ("iris", "wine")
 _QUICK_METHODS = ("qsdp-250", "qsdp-refit", "relaxation", "logistic", "quadratic-ridge")
 
 
@@ -86,7 +86,7 @@ def uci_experiment(
 ) -> Experiment:
     """Return the UCI suite, or a part of it, as an experiment whose cases are a set, a method and a seed.
 
-    A quick run has three small sets, five fast methods and one split.
+    A quick run has two small sets, five fast methods and one split.
 
     Parameters
     ----------
