@@ -309,18 +309,19 @@ def test_the_warning_about_zero_networks_does_not_blame_a_tiny_beta(data: Any, t
     assert "smaller beta" not in text
 
 
-@pytest.mark.parametrize("beta", [1e-300, 1e-12])
 @pytest.mark.parametrize("loss", [name for name in LOSSES if LOSSES[name].labels])
-def test_separable_labels_with_almost_no_regularisation(loss: str, beta: float) -> None:
+def test_separable_labels_with_almost_no_regularisation(loss: str) -> None:
     # Label losses have no minimiser here: the solver's multipliers run towards zero.
-    data = np.random.default_rng(5).standard_normal((30, 3))
+    data = np.random.default_rng(5).standard_normal((15, 2))
     labels = np.sign(data[:, 0] * data[:, 1])
-    check(quietly(data, labels, n_neurons=20, beta=beta, loss=loss, random_state=0, allow=QSDPWarning))
+    check(quietly(data, labels, n_neurons=20, beta=1e-300, loss=loss, random_state=0, allow=QSDPWarning))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_tiny_beta(loss: str) -> None:
-    check(quietly(X, labels_for(loss), n_neurons=20, beta=1e-12, loss=loss, random_state=0, allow=QSDPWarning))
+    check(
+        quietly(X[:15], labels_for(loss)[:15], n_neurons=20, beta=1e-12, loss=loss, random_state=0, allow=QSDPWarning)
+    )
 
 
 @pytest.mark.parametrize("beta", [1e6, 1e308])
@@ -420,7 +421,7 @@ def test_predicting_for_other_widths(result: QSDPResult) -> None:
 
 
 def test_separable_classes_with_hardly_any_regularisation() -> None:
-    data = np.random.default_rng(1).standard_normal((30, 3))
+    data = np.random.default_rng(1).standard_normal((15, 2))
     classes = (data[:, 0] * data[:, 1] > 0).astype(int)
     check(quietly(data, classes, n_neurons=20, beta=1e-300, loss="cross_entropy", random_state=0, allow=QSDPWarning))
 

@@ -87,7 +87,7 @@ def problem_of(
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_bound_is_above_the_optimum_of_the_rows(
     seed: int, size: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,8 +175,9 @@ def statistics_of(
 SPLITS = [((), False), ((1,), False), ((2,), False), (tuple(range(1, 11)), False), ((1, 4), True), ((7,), True)]
 
 
-@pytest.mark.parametrize(("cuts", "merge"), SPLITS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "cuts", "merge"), [(kind, *SPLITS[(i + k) % 6]) for i, kind in enumerate(KINDS) for k in (0, 2, 3)]
+)
 def test_no_bound_from_statistics_is_above_the_optimum_of_the_rows(
     kind: str, cuts: tuple[int, ...], merge: bool, tmp_path: Path
 ) -> None:

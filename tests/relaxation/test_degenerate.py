@@ -85,21 +85,26 @@ def reference(name: str, loss: str, outputs: int, activation: str | None) -> qsd
 
 
 def cases(names) -> list:
-    """Return what can be asked: a loss of labels needs both, and low rank no kinks."""
-    found = []
-    for name in names:
+    """Return what can be asked: a loss of labels needs both labels, and low rank no kinks.
+
+    Every data set meets the squared loss, and in turn a half of the other variants.
+    """
+    chosen = []
+    for number, name in enumerate(names):
         single = name in {"one sample", "one number"}
-        for loss, outputs, activation in VARIANTS:
+        for place, (loss, outputs, activation) in enumerate(VARIANTS):
             if single and (LOSSES[loss].labels or LOSSES[loss].coupled):
                 continue
             # The constant of the lift is neither tiny nor huge.
             if name in {"tiny", "huge"} and activation is not None:
                 continue
+            if place and (place + number) % 2 and name not in UNEVEN:
+                continue
             for solver in SOLVERS:
                 if solver == "low-rank" and (not LOSSES[loss].smooth or name in UNEVEN):
                     continue
-                found.append((name, loss, outputs, activation, solver))
-    return found
+                chosen.append((name, loss, outputs, activation, solver))
+    return chosen
 
 
 @pytest.mark.parametrize(("name", "loss", "outputs", "activation", "solver"), cases({**DEGENERATE, **UNEVEN}))

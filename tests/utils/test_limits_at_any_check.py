@@ -14,7 +14,7 @@ from qsdp._utils import deadline as deadlines
 from qsdp.certificates.proof import proven_bound
 
 #: The clock advances by a second whenever it is read, so that these limits end at different checks.
-LIMITS = [1.0, 3.0, 10.0, 30.0, 100.0]
+LIMITS = [1.0, 6.0, 40.0]
 
 Call = Callable[[qsdp.TrainingProblem, float], Any]
 
