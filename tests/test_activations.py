@@ -78,25 +78,16 @@ def test_three_numbers(values: Any) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        (),
-        (1,),
         (1, 2),
         (1, 2, 3, 4),
         5,
-        0,
-        1.5,
-        True,
-        np.array(3),
         np.ones((3, 3)),
-        [[1], [2], [3]],
-        object,
         ("1", "2", "3"),
-        ("a", 0, 0),
         (1, None, 0),
         (1j, 0, 0),
         (True, 0, 0),
-        (1, False, 0),
-        (np.True_, 0, 0),
+        b"abc",
+        {1, 2, 3},
     ],
     ids=repr,
 )
@@ -105,7 +96,7 @@ def test_what_is_not_three_numbers(values: Any) -> None:
         activation_of(values)
 
 
-@pytest.mark.parametrize("name", ["sigmoid", "tanh", "sign", "softmax", "relu", "gelu", "leaky_relu"])
+@pytest.mark.parametrize("name", ["sigmoid", "softmax", "relu", "leaky_relu"])
 def test_activations_of_other_networks_are_refused_with_the_reason(name: str) -> None:
     listing = "'bilinear', 'quadratic', 'relu_like', 'linear_quadratic'"
     message = rf"activation must be one of {listing}; '{name}' is excluded: .*degree two: PolynomialActivation.fit_to"
@@ -129,13 +120,7 @@ def test_relu_is_refused_where_networks_are_trained() -> None:
     np.testing.assert_allclose(relu_like().coefficients, fitted.coefficients, atol=1e-4)
 
 
-@pytest.mark.parametrize("values", [b"abc", bytearray(b"abc"), {1, 2, 3}, {1: 0, 2: 0, 3: 0}], ids=repr)
-def test_bytes_and_collections_without_order_are_not_three_numbers(values: Any) -> None:
-    with pytest.raises(InvalidTypeError, match="activation"):
-        activation_of(values)
-
-
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, np.float32(np.nan), 10**400], ids=lambda v: f"{v!r:.10}")
+@pytest.mark.parametrize("wrong", [np.nan, -np.inf, 10**400], ids=lambda v: f"{v!r:.10}")
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_numbers_that_are_not_finite(wrong: Any, position: int) -> None:
     values: list[Any] = [1.0, 1.0, 1.0]
@@ -258,12 +243,6 @@ def test_relu_and_absolute_value_in_closed_form(half: float) -> None:
     assert absolute.b == 0.0
 
 
-def test_relu_like_is_the_fit_to_relu() -> None:
-    activation = PolynomialActivation.fit_to(relu, (-5.0, 5.0))
-    assert activation.coefficients == (0.09375, 0.5, 0.46875)
-    np.testing.assert_allclose(activation.coefficients, relu_like().coefficients, atol=1e-4)
-
-
 def test_the_default_interval() -> None:
     assert PolynomialActivation.fit_to(np.exp) == PolynomialActivation.fit_to(np.exp, (-1, 1))
     assert PolynomialActivation.fit_to(np.exp) == PolynomialActivation.fit_to(np.exp, np.array([-1.0, 1.0]))  # type: ignore[arg-type]
@@ -282,26 +261,9 @@ def assert_reproduces(polynomial: tuple[float, float, float], interval: tuple[fl
     np.testing.assert_allclose(activation(points), function(points), rtol=0, atol=2e-11 * size)
 
 
-INTERVALS = [
-    (-1.0, 1.0),
-    (-5.0, 5.0),
-    (0.0, 1.0),
-    (0.1, 0.7),
-    (-3.0, 8.0),
-    (100.0, 101.0),
-    (-1e4, -9.9e3),
-    (1e6, 1e6 + 1),
-]
-
-
-@pytest.mark.parametrize("interval", INTERVALS, ids=str)
-@pytest.mark.parametrize(
-    "polynomial", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, -2), (0, 3, 2), (0.3, -1.7, 2.9)], ids=str
-)
-def test_polynomials_of_degree_two_are_reproduced(
-    polynomial: tuple[float, float, float], interval: tuple[float, float]
-) -> None:
-    assert_reproduces(polynomial, interval)
+@pytest.mark.parametrize("interval", [(-1.0, 1.0), (100.0, 101.0), (-1e4, -9.9e3), (1e6, 1e6 + 1)], ids=str)
+def test_polynomials_are_reproduced_far_from_zero(interval: tuple[float, float]) -> None:
+    assert_reproduces((0.3, -1.7, 2.9), interval)
 
 
 @FUZZ
@@ -333,18 +295,11 @@ def test_a_multiple_of_the_square_is_not_lifted_on_any_interval(interval: tuple[
 NOT_FUNCTIONS: dict[str, Any] = {
     "text": "tanh",
     "None": None,
-    "number": 3.0,
     "scalar": lambda t: 1.0,
-    "None returned": lambda t: None,
     "one less": lambda t: t[:-1],
-    "column": lambda t: t[:, None],
     "nan": lambda t: np.where(t < 0, np.nan, t),
-    "inf": lambda t: np.where(t < 0, np.inf, t),
     "complex": lambda t: t + 1j,
     "texts": lambda t: ["a"] * len(t),
-    "texts of numbers": lambda t: ["1"] * len(t),
-    "ragged": lambda t: [[1.0], [1.0, 2.0]],
-    "mapping": lambda t: {},
     "zero": lambda t: 0.0 * t,
     "overflow": lambda t: 1e308 * (4 + t) * t,
 }
@@ -369,27 +324,14 @@ def test_errors_of_the_function_pass() -> None:
     "interval",
     [
         (1, 2, 3),
-        (1,),
-        (),
         (2, 1),
         (1, 1),
         None,
-        5,
         (0, np.inf),
-        (-np.inf, 0),
         (np.nan, 1),
-        (0, np.nan),
-        (0, 1j),
         ("0", "1"),
-        ("a", "b"),
-        "01",
-        "relu",
-        b"01",
         (False, True),
-        (0, None),
         ([0], 1),
-        ({}, 1),
-        (0, 10**400),
     ],
     ids=lambda interval: f"{interval!r:.20}",
 )
