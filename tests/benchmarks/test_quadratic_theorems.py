@@ -14,8 +14,8 @@ from benchmarks.data.toys import make_xor
 from benchmarks.methods.quadratic_theory import Separation, ball_neurons, classify_conics, ellipsoid_neurons, separate
 from benchmarks.methods.quadratic_theory.separability import LINEAR_IN_PARAMETERS, lifted_features
 from benchmarks.papers.noel import LOSSES, Descent, Layer, QuadraticNetwork
+from qsdp import QuadraticForm
 from qsdp.exceptions import InvalidInputError
-from qsdp.networks import QuadraticForm
 
 SIGNS = [-1.0, 1.0, 1.0, -1.0]
 

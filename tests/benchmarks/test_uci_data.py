@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.uci import data as data_module
 from benchmarks.uci.data import load, prepare, validation_splits
-from qsdp.datasets._dataset import Dataset
+from qsdp.datasets import load_bundled
 from qsdp.exceptions import DatasetError, InvalidInputError
 
 
@@ -33,7 +34,8 @@ def test_parts_are_stratified_and_scaled_by_training_rows_alone(name: str, seed:
 def test_columns_that_are_constant_in_training_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=60), np.full(60, 0.1), np.zeros(60), rng.normal(size=60)])
-    data = Dataset("made", X, np.repeat([-1.0, 1.0], 30), tuple("abcd"), ("no", "yes"), "binary", "made up")
+    made = {"name": "made", "X": X, "y": np.repeat([-1.0, 1.0], 30), "target_names": ("no", "yes"), "task": "binary"}
+    data = replace(load_bundled("iris"), **made)
     monkeypatch.setattr(data_module, "load", lambda name: data)
     split = prepare("made", 0)
     assert (split.X.shape, split.X_test.shape) == ((48, 2), (12, 2))

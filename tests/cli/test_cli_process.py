@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-import qsdp
-
 
 def process(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -59,12 +57,7 @@ def test_a_real_interrupt(here: Path) -> None:
     assert [path.name for path in here.iterdir()] == ["slow.csv"]
 
 
-def test_the_package_runs_as_a_program() -> None:
-    done = subprocess.run([sys.executable, "-m", "qsdp", "--version"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"qsdp {qsdp.__version__}\n", "")
-
-
-@pytest.mark.parametrize("package", ["qsdp", "scipy.linalg", "qsdp.cli._app", "typer"])
+@pytest.mark.parametrize("package", ["qsdp", "typer"])
 def test_an_interrupt_while_the_program_is_imported_is_quiet(package: str) -> None:
     code = f"""
 import sys

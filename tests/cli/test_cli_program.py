@@ -62,11 +62,10 @@ def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPat
 
 
 def test_closed_standard_output_is_refused(tmp_path: Path) -> None:
-    for arguments in (["datasets"], ["predict", "m.qsdp", "x.csv"]):
-        command = f"exec {shlex.join([sys.executable, '-m', 'qsdp', *arguments])} >&-"
-        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
-        assert done.returncode == 2
-        assert done.stderr == "Error: standard output is closed; redirect it to a file or to /dev/null\n"
+    command = f"exec {shlex.join([sys.executable, '-m', 'qsdp', 'predict', 'm.qsdp', 'x.csv'])} >&-"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "Error: standard output is closed; redirect it to a file or to /dev/null\n"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from qsdp import BilinearNetwork
 from qsdp.datasets import make_planted
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.networks import BilinearNetwork
 
 
 def test_targets_are_the_formula_in_plain_loops():
