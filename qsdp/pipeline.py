@@ -26,7 +26,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import Interrupted, best_at_interrupt, refit
+from qsdp.refinement import Interrupted, best_at_interrupt, in_bits
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
@@ -372,7 +372,7 @@ def _refitted(
         certificate = certify(network, problem, relaxation, verbose=options.verbose, **exact)
     if options.refine != "none":
         with timed_stage(timings, "refine"), options.refining():
-            network = refit(network, problem, alpha_bits=_ALPHA_BITS)
+            network = in_bits(network, problem, _ALPHA_BITS)
         # The gradient at rounded weights would prove less.
         objective = network.objective(problem)
         proof: Any = certificate.proof

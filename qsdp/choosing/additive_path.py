@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,12 @@ _STARTS = 32
 #: Neurons that a round adds at most: so many in all, but not fewer than the second number for each output.
 _ADDED, _FEWEST_ADDED = 20, 5
 
-#: Rounds of a fit that need not be accurate (four times as many take twice the time for no better choices), and of one
-#: that shall be.
-_ROUNDS, _MANY_ROUNDS = 3, 60
+#: Weights that a round adds at most to an output, for each neuron that it adds.
+_WEIGHTS = 2
+
+#: Rounds of a fit that need not be accurate (four times as many take twice the time for no better choices), fewer for
+#: coupled outputs, whose restricted problems are larger, and rounds of a fit that shall be accurate.
+_ROUNDS, _COUPLED_ROUNDS, _MANY_ROUNDS = 3, 2, 60
 
 
 class AdditivePath:
@@ -91,7 +95,8 @@ class AdditivePath:
         Unless the fit shall be `accurate`, a few rounds at a gap of a hundredth suffice, from the fit before.
         """
         values: list[float] = []
-        for _ in range(_MANY_ROUNDS if accurate else _ROUNDS):
+        rough = _COUPLED_ROUNDS if self._fit.loss.coupled else _ROUNDS
+        for _ in range(_MANY_ROUNDS if accurate else rough):
             values.append(self._solve(beta, SMALL if accurate else ROUGH))
             idle = len(values) > PATIENCE and values[-1] > (1.0 - SMALL) * values[-1 - PATIENCE]
             if not self._extend(beta) or idle or deadline.over():
@@ -145,25 +150,28 @@ class AdditivePath:
 
     def _extend(self, beta: float) -> bool:
         """Add the weights and neurons of largest pricing value; return whether there are any."""
-        threshold, before = (1.0 + ROUGH) * beta, len(self._sizes)
-        slopes = self._columns.T @ self._nu
+        threshold, slopes = (1.0 + ROUGH) * beta, self._columns.T @ self._nu
+        new: list[dict[str, Any]] = []
         for k, column in enumerate(slopes.T):
-            order = np.argsort(-np.abs(column))[: 4 * self._added]
+            order = np.argsort(-np.abs(column))[: _WEIGHTS * self._added]
             chosen = order[np.abs(column[order]) > threshold]
-            side = np.sign(column[chosen])
             none = np.zeros((len(chosen), self._inputs.shape[1]), dtype=np.int8)
-            self._add(self._columns[:, chosen].T, k, side, chosen, none, none, np.zeros(len(chosen)))
+            new.append(
+                self._atoms(self._columns[:, chosen].T, k, np.sign(column[chosen]), chosen, none, none, 0.0 * chosen)
+            )
         for k, values, U, V in self._priced(self._nu):
             good = values > threshold
             U, V = U[good], V[good]
             vectors = (U.astype(np.float64) @ self._inputs.T) * (V.astype(np.float64) @ self._inputs.T) / self._price
             means = np.zeros(len(U)) if self._fractions is None else vectors @ self._fractions
-            vectors = vectors - means[:, None]
+            vectors -= means[:, None]
             side = np.sign(vectors @ self._nu[:, k])
-            self._add(vectors, k, side, np.full(len(U), -1), U, V, side * means)
-        return len(self._sizes) > before
+            new.append(self._atoms(vectors, k, side, np.full(len(U), -1), U, V, side * means))
+        for name in new[0]:
+            setattr(self, name, np.concatenate([getattr(self, name), *(atoms[name] for atoms in new)]))
+        return any(len(atoms["_sizes"]) for atoms in new)
 
-    def _add(
+    def _atoms(
         self,
         vectors: FloatArray,
         output: int,
@@ -172,8 +180,9 @@ class AdditivePath:
         U: npt.NDArray[np.int8],
         V: npt.NDArray[np.int8],
         offsets: FloatArray,
-    ) -> None:
-        new = {
+    ) -> dict[str, Any]:
+        """Return the attributes of atoms of size zero that feed an output."""
+        return {
             "_vectors": side[:, None] * vectors,
             "_sizes": np.zeros(len(side)),
             "_outputs": np.full(len(side), output, dtype=np.intp),
@@ -183,8 +192,6 @@ class AdditivePath:
             "_signs": side,
             "_offsets": offsets,
         }
-        for name, array in new.items():
-            setattr(self, name, np.concatenate([getattr(self, name), array]))
 
     def _priced(self, nu: FloatArray) -> Iterator[tuple[int, FloatArray, npt.NDArray[np.int8], npt.NDArray[np.int8]]]:
         """Yield for each output the best neurons of a search, and their pricing values in units of their penalty."""

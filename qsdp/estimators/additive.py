@@ -33,7 +33,7 @@ __all__ = ["AdditiveFit", "fit_additive"]
 Fold = tuple[TrainingProblem, TrainingProblem, float]
 
 #: Numbers of thresholds per column to choose from.
-_THRESHOLDS = (0, 5, 20)
+_THRESHOLDS = (0, 20)
 
 #: Fractions of `beta_max` to choose from: three orders of magnitude in nine steps.
 _FRACTIONS = np.geomspace(0.3, 3e-4, 10)
@@ -76,7 +76,7 @@ def fit_additive(
 ) -> AdditiveFit:
     """Choose thresholds, their products, and beta for a table, and fit the additive model with interactions.
 
-    Candidates have 0, 5 or 20 thresholds per column, and neurons on all other inputs. For each, the loss on held-out
+    Candidates have 0 or 20 thresholds per column, and neurons on all other inputs. For each, the loss on held-out
     rows is computed for decreasing beta, each fit from the one before, and the smallest one decides. Of the best
     candidate, the half of the columns with the smallest effects is left out, again and again. Then the inputs and
     thresholds with an effect are also those of the neurons, and the half of them with the smallest effects is left out.
