@@ -98,29 +98,20 @@ def spoiled(value: float) -> np.ndarray:
 BAD_X: dict[str, Any] = {
     "nan": spoiled(np.nan),
     "inf": spoiled(np.inf),
-    "minus inf": spoiled(-np.inf),
     "one-dimensional": X[:, 0],
     "three-dimensional": X[None],
-    "scalar": 3.0,
     "None": None,
     "ragged": [[1.0, 2.0]] * (N - 1) + [[1.0]],
     "no rows": np.zeros((0, D)),
     "no columns": np.zeros((N, 0)),
-    "empty list": [],
     "words": [["a", "b"]] * N,
-    "digits as text": [["1", "2"]] * N,
     "objects": np.full((N, D), object(), dtype=object),
-    "None inside": [[None, 1.0]] * N,
-    "dict": {"a": 1.0},
     "complex": X + 1j,
-    "complex without imaginary part": X + 0j,
     "complex objects": (X + 1j).astype(object),
     "integers beyond double": [[10**400, 1]] * N,
     "csr matrix": scipy.sparse.csr_matrix(X),
-    "csr array": scipy.sparse.csr_array(X),
     "frame of words": pd.DataFrame({"a": list("abcdefgh")}),
     "frame with missing": pd.DataFrame({"a": pd.array([1, None] * (N // 2), dtype="Int64")}),
-    "frame of categories": pd.DataFrame({"a": pd.Categorical(list("aabbaabb"))}),
     "series": pd.Series(X[:, 0]),
     "too large": X * 1e150,
     "too small": X * 1e-150,
@@ -130,22 +121,14 @@ BAD_Y: dict[str, Any] = {
     "nan": np.r_[np.nan, Y[1:]],
     "inf": np.r_[np.inf, Y[1:]],
     "None": None,
-    "Nones": [None] * N,
     "short": Y[:-1],
     "long": np.r_[Y, 1.0],
-    "empty": [],
-    "scalar": 3.0,
     "three dimensions": Y[:, None, None],
     "no columns": np.zeros((N, 0)),
-    "short columns": np.c_[Y, Y][:-1],
     "transposed columns": np.c_[Y, Y].T,
     "nan in a column": np.c_[Y, np.r_[np.nan, Y[1:]]],
-    "words in columns": [["a", "b"]] * N,
-    "too large a column": np.c_[Y, Y * 1e150],
     "ragged": [1.0, [2.0, 3.0]] * (N // 2),
     "words": list("abcdefgh"),
-    "digits as text": list("12345678"),
-    "objects": [object()] * N,
     "complex": Y + 1j,
     "sparse": scipy.sparse.csr_matrix(Y),
     "integers beyond double": [10**400] * N,
@@ -163,12 +146,8 @@ VECTOR_Y: dict[str, Any] = {
 
 BAD_LABELS: dict[str, Any] = {
     "zero and one": (LABELS > 0).astype(int),
-    "bools": LABELS > 0,
     "all +1": np.ones(N),
-    "all -1": -np.ones(N),
-    "all zero": np.zeros(N),
     "three values": [-1, 0, 1, 1, -1, 0, 1, 1],
-    "one and two": LABELS / 2 + 1.5,
     "real numbers": Y,
     "nearly labels": LABELS * (1 + 1e-9),
 }
@@ -267,17 +246,11 @@ def test_messages_about_magnitudes_say_what_to_do(scale: float) -> None:
 
 # -- data of the estimators --------------------------------------------------------------------------
 
-#: scikit-learn itself takes these: a column is flattened with its own warning, text of digits is a number.
-TAKEN_BY_SKLEARN = {"digits as text"}
-
 #: What the encoding has bits for, or scales.
-ENCODED = {
-    *("nan", "None inside", "words", "frame of words", "frame with missing", "frame of categories"),
-    *("too large", "too small", "too large a column"),
-}
+ENCODED = {"nan", "words", "frame of words", "frame with missing", "too large", "too small"}
 
-ESTIMATOR_X = {name: value for name, value in BAD_X.items() if name not in TAKEN_BY_SKLEARN | ENCODED}
-ESTIMATOR_Y = {name: value for name, value in BAD_Y.items() if name == "nan" or name not in TAKEN_BY_SKLEARN | ENCODED}
+ESTIMATOR_X = {name: value for name, value in BAD_X.items() if name not in ENCODED}
+ESTIMATOR_Y = {name: value for name, value in BAD_Y.items() if name == "nan" or name not in ENCODED}
 CLASSIFIER_Y: dict[str, Any] = {
     "nan": np.r_[np.nan, LABELS[1:]],
     "None": None,
@@ -328,7 +301,7 @@ def test_a_regressor_refuses_label_losses() -> None:
         assert loss in refused("loss", lambda loss=loss: QuantizedNetworkRegressor(loss=loss).fit(X, LABELS))
 
 
-@pytest.mark.parametrize("name", ["nan", "None inside", "frame of words", "frame with missing", "too large"])
+@pytest.mark.parametrize("name", ["nan", "frame of words", "frame with missing", "too large"])
 def test_without_an_encoding_data_must_be_numbers_of_usual_size(name: str) -> None:
     refused("X", lambda: QuantizedNetworkRegressor(encoding="none").fit(BAD_X[name], Y))
 
@@ -345,22 +318,22 @@ def test_the_single_class_is_shown_as_the_user_wrote_it() -> None:
 
 # -- parameters --------------------------------------------------------------------------------------
 
-NOT_NUMBERS: list[Any] = ["0.1", None, True, np.True_, [0.1], np.array([0.1, 0.2]), 1j]
+NOT_NUMBERS: list[Any] = ["0.1", None, True, [0.1], 1j]
 
 BAD_PARAMETERS: dict[str, list[Any]] = {
-    "beta": [0, 0.0, -1, -1e-300, np.nan, np.inf, -np.inf, 10**400, Fraction(10**400), *NOT_NUMBERS],
-    "n_neurons": [0, -1, 2.5, 0.0, "3", True, np.True_, np.nan, None, [3], 10**30],
+    "beta": [0, -1, np.nan, np.inf, 10**400, *NOT_NUMBERS],
+    "n_neurons": [0, -1, 2.5, "3", True, None, 10**30],
     "loss": ["", "l2", None, 3, ["squared"], TrainingProblem],
     "solver": ["", "simplex", None, 1, True],
     "shaping": ["", "none of them", None, 1],
     "refine": ["polished", "", None, 0],
-    "tol": [0, -1, -1e-9, np.nan, np.inf, 10**400, *NOT_NUMBERS],
-    "random_state": [-1, 1.5, "0", True, np.nan, [0], object],
-    "levels": [129, 1, 0, -2, 1.0, 3.5, np.inf, True, "2", None, np.nan, np.array([2, 2]), 10**30],
-    "activation": ["", "cubic", 0, False, np.array([1.0, 0.0]), (1, 0), (1, 0, 0, 0), (), {}, 1j],
+    "tol": [0, -1, np.nan, np.inf, *NOT_NUMBERS],
+    "random_state": [-1, 1.5, "0", True, [0]],
+    "levels": [129, 1, -2, 3.5, True, "2", None, 10**30],
+    "activation": ["", "cubic", 0, False, (1, 0), {}, 1j],
     "allocation": ["", "by size", None, 1],
     "n_jobs": ["2", 0, 1.5, True, [2]],
-    "max_iter": [0, -5, 1.5, 0.0, "10", True, np.nan, 10**400],
+    "max_iter": [0, 1.5, "10", True, 10**400],
     "time_limit": [0, -1.0, np.nan, np.inf, "1", True],
     "method": ["", "cholesky", None, 1],
     "constant_column": ["no", None, 2, 0.5],
@@ -370,13 +343,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
 SLIPS: dict[str, list[tuple[str, str]]] = {
     "activation": [("relu_lik", "relu_like"), ("Quadratic", "quadratic"), ("linear-quadratic", "linear_quadratic")],
     "allocation": [("proportionl", "proportional"), ("Equal", "equal")],
-    "loss": [
-        ("crossentropy", "cross_entropy"),
-        ("sqared", "squared"),
-        ("Squared", "squared"),
-        ("logistics", "logistic"),
-        ("HINGE", "hinge"),
-    ],
+    "loss": [("crossentropy", "cross_entropy"), ("sqared", "squared"), ("HINGE", "hinge")],
     "solver": [("SCS", "scs"), ("clarable", "clarabel"), ("Mosek", "mosek")],
     "shaping": [("krivin", "krivine")],
     "refine": [("None", "none")],
