@@ -52,7 +52,8 @@ def quick(kind: type, **options: Any) -> Any:
     return kind(**{"n_neurons": 10, "n_epochs": 4, "random_state": 0, **options})
 
 
-@every
+# Classifiers share a base, as regressors do: one of them for each system.
+@pytest.mark.parametrize("kind", [BackpropClassifier, StraightThroughRegressor, ReLUNetworkClassifier])
 def test_check_estimator(kind: type) -> None:
     training = {"n_epochs": 4, "batch_size": 64} if kind in CLASSIFIERS else {"n_epochs": 10, "batch_size": 64}
     with warnings.catch_warnings():

@@ -318,9 +318,9 @@ def test_b17_6_6_parameters_are_those_counted_and_printed(
 
 @pytest.mark.parametrize(
     ("depth", "width", "printed"),
-    [(32, 24, 1.04), (32, 32, 1.84), (32, 40, 2.88), (56, 24, 1.92), (56, 32, 3.40), (56, 40, 5.31), (1202, 16, 19.4)],
+    [(32, 24, 1.04), (32, 32, 1.84), (32, 40, 2.88), (56, 24, 1.92), (56, 32, 3.40), (56, 40, 5.31)],
 )
-def test_b17_6_6_widened_and_very_deep_conventional_networks(depth: int, width: int, printed: float) -> None:
+def test_b17_6_6_widened_conventional_networks(depth: int, width: int, printed: float) -> None:
     tolerance = 0.05 if printed > 10 else 0.015
     assert resnet_parameters(depth, "linear", width=width) / 1e6 == pytest.approx(printed, abs=tolerance)
 
