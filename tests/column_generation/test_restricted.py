@@ -306,6 +306,21 @@ def test_few_neurons_predict_the_same(kind: str) -> None:
         check_sparse(F, weights, penalties, sparsify(F, weights, penalties))
 
 
+@pytest.mark.parametrize("seed", [42, 153, 1466])
+def test_few_neurons_on_inputs_of_zeros_and_ones(seed: int) -> None:
+    # Dependent rows of the linear program, which HiGHS gives up on in some of these cases, are left out.
+    rng = np.random.default_rng(seed)
+    N, n, k = int(rng.integers(5, 15)), int(rng.integers(30, 300)), int(rng.integers(60, 450))
+    numbers = rng.standard_normal((n, (N - 1) // 2))
+    X = np.hstack([numbers, rng.integers(0, 2, (n, N - 1 - (N - 1) // 2)).astype(float), np.ones((n, 1))])
+    if rng.random() < 0.5:
+        X[:, :-1] = (X[:, :-1] - X[:, :-1].mean(axis=0)) / X[:, :-1].std(axis=0)
+    U, V = (rng.choice([-1.0, 1.0], (k, N)) for _ in range(2))
+    F = (X @ U.T) * (X @ V.T) * rng.choice([-1, 1], k)
+    weights = 10.0 ** rng.uniform(-12 * rng.random(), 0, k)
+    check_sparse(F, weights, np.ones(k), sparsify(F, weights, np.ones(k)))
+
+
 @settings(FUZZ, max_examples=150)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 6), k=st.integers(1, 20))
 def test_few_neurons_of_integer_columns(seed: int, n: int, k: int) -> None:

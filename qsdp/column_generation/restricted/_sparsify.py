@@ -6,6 +6,7 @@ import numpy as np
 import scipy
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import EPS
 from qsdp._utils.tuning import NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 
@@ -43,8 +44,15 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
     F = columns[:, used]
     if F.shape[0] > F.shape[1]:
         F = np.asarray(scipy.linalg.qr(F, mode="r", check_finite=False)[0][: F.shape[1]], dtype=np.float64)
-    if np.linalg.matrix_rank(F) == len(used):
+    # Dependent rows, which rounding makes nearly dependent, can end the simplex method without a result.
+    triangle, order = scipy.linalg.qr(F.T, mode="r", pivoting=True, check_finite=False)
+    sizes = np.abs(triangle.diagonal())
+    rank = int(np.count_nonzero(sizes > max(F.shape) * EPS * sizes[0]))
+    if rank == len(used):
         return weights
+    if rank == 0:
+        return np.zeros_like(weights)
+    F = F[order[:rank]]
     norms = np.linalg.norm(F, axis=0)
     norms[norms == 0.0] = 1.0
     aim = F @ weights[used]
