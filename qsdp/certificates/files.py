@@ -54,6 +54,9 @@ _MAX_BYTES = 2**26
 _REAL = {"weight_blocks", "weight_omega", "weights"}
 
 #: Message for objectives that depend on the order of summation.
+#: Smallest beta of a file, and the inverse of the largest; others would underflow or overflow in the checker.
+_SMALLEST_BETA = 1e-300
+
 _UNCERTAIN = (
     "this certificate cannot be saved: the objective of its network, {:.12g}, is ill-conditioned (large weights that "
     "cancel; known only to +-{:.3g}), so a checker would not reproduce it; rescale the columns, or the rows, of X to "
@@ -77,15 +80,20 @@ def data_digest(X: npt.NDArray[Any], y: FloatArray, sample_weight: FloatArray | 
     return digest.hexdigest()
 
 
-def _loss_arrays(loss: Loss) -> dict[str, Any]:
-    """Encode a loss as arrays of a file; raise `InvalidInputError` if it is user-defined."""
+def _objective_arrays(loss: Loss, beta: float) -> dict[str, Any]:
+    """Encode beta and a loss as arrays of a file; raise `InvalidInputError` if the stand-alone checker refuses them."""
+    if not _SMALLEST_BETA <= beta <= 1.0 / _SMALLEST_BETA:
+        raise InvalidInputError(
+            f"a certificate of beta = {beta:g} cannot be saved, because qsdp-check only takes {_SMALLEST_BETA:g} to "
+            f"{1.0 / _SMALLEST_BETA:g}; rescale X and y, and beta with them"
+        )
     if type(loss) is not LOSSES.get(loss.name):
         raise InvalidInputError(
             f"a certificate of the user-defined loss {loss!r:.60} cannot be saved, because qsdp-check only knows the "
             f"losses {', '.join(LOSSES)}; the certificate in memory is valid: to have it again later, save the network "
             "and call qsdp.certify with the same data and loss"
         )
-    return {"loss": loss.name, "parameters": np.array(list(loss.parameters().values()), dtype="<f8")}
+    return {"beta": beta, "loss": loss.name, "parameters": np.array(list(loss.parameters().values()), dtype="<f8")}
 
 
 def _read_loss(arrays: dict[str, npt.NDArray[Any]]) -> Loss:
@@ -137,7 +145,7 @@ def problem_data(problem: TrainingProblem) -> dict[str, Any]:
 def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, include_data: bool | str) -> None:
     """Write a proof and the claims bound_type, lower_bound and objective to a file, atomically."""
     problem, network = proof.problem, proof.network
-    loss = _loss_arrays(problem.loss)
+    objective = _objective_arrays(problem.loss, problem.beta)
     _check_objective(proof, problem.data_fit)
     data = problem_data(problem)
     if include_data is True and problem.blocks is not None and next(iter(data.values())).nbytes > _MAX_BYTES:
@@ -153,8 +161,7 @@ def write_proof(path: str | os.PathLike[str], proof: Proof, claims: Claims, *, i
     arrays = {
         **data,
         **counted,
-        "beta": problem.beta,
-        **loss,
+        **objective,
         **_block_arrays(problem),
         **_network_arrays(network),
         **dual,
@@ -188,15 +195,14 @@ def write_rows_proof(path: str | os.PathLike[str], proof: RowsProof, claims: Cla
     InvalidInputError
         The loss is user-defined, or rounding leaves the objective uncertain.
     """
-    loss = _loss_arrays(proof.loss)
+    objective = _objective_arrays(proof.loss, proof.beta)
     # The rounding is a worst case, which exceeds the actual one by far.
     if not proof.objective_rounding <= FAR * ROUNDING * claims["objective"]:
         raise InvalidInputError(_UNCERTAIN.format(claims["objective"], proof.objective_rounding))
     arrays = {
         "n_samples": np.int64(proof.n_samples),
         "rows_sha256": proof.digest,
-        "beta": proof.beta,
-        **loss,
+        **objective,
         **_network_arrays(proof.network),
         "scores": np.stack([scores.forms for scores in proof.scores]),
         "steps": np.array([scores.step for scores in proof.scores]),

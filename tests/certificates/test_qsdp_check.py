@@ -140,6 +140,16 @@ def test_a_certificate_without_a_penalty_is_refused(tmp_path: Path, capsys: pyte
         assert answer(path, capsys) == (1, f"no: beta: {beta:g} is not within 1e-300 .. 1e300")
 
 
+@pytest.mark.parametrize("beta", [2e-301, 2e300])
+def test_a_penalty_beyond_the_range_of_files_is_not_saved(beta: float, tmp_path: Path) -> None:
+    base = problem_of(1, "squared")
+    problem = qsdp.TrainingProblem(base.X, base.y, beta=beta)
+    certificate = certify(qsdp.BilinearNetwork([[1, 1, 1]], [[1, 1, 1]], [0.0]), problem)
+    with pytest.raises(InvalidInputError, match=r"of beta = \S+ cannot be saved, .* takes 1e-300 to 1e\+300;"):
+        certificate.save(tmp_path / "c")
+    assert not list(tmp_path.iterdir())
+
+
 def test_trees_of_many_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = problem_of(4, "squared", activation="relu_like")
     nu = problem.y / 3
