@@ -12,6 +12,7 @@ from qsdp._utils import deadline
 from qsdp._utils.option_fields import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
+from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state, warn
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify, certify_stream
@@ -26,10 +27,11 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import Interrupted, best_at_interrupt, in_bits
+from qsdp.refinement import Interrupted, best_at_interrupt, in_bits, polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
+from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
 
@@ -285,8 +287,8 @@ def run_pipeline(
     With `statistics`, train on them; the rows of `problem` are then a sample, weighted to stand for all rows, which
     determines beta, and on which networks with many inputs are polished. The solver starts from the relaxation
     `start`, for example of other data, if it has the same shape. `fit` is a regression that determines
-    beta, if already computed; see `choose_beta`. Unless a number of neurons is requested, a `network` that is optimal
-    to about a percent replaces relaxation and sampling.
+    beta, if already computed; see `choose_beta`. A `network` that is optimal to about a percent replaces relaxation
+    and sampling; if a number of neurons is requested, its largest ones are kept, or split.
     """
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
@@ -301,8 +303,8 @@ def run_pipeline(
             subsample, problem = problem, TrainingProblem.from_statistics(statistics, beta=problem.beta, **kind)
         if options.refine == "exact" and problem.blocks is not None and is_cheap(problem):
             return _proven(problem, options, rng, subsample, timings, network)
-        if network is not None and options.n_neurons is None and options.refine != "exact":
-            return _refitted(network, problem, options, timings)
+        if network is not None and options.refine != "exact" and (options.n_neurons is None or network.n_neurons):
+            return _refitted(network, problem, options, rng, timings)
         check_memory_of_network(problem, options, subsample)
         if start is not None and _shape_of(start.problem) != _shape_of(problem):
             start = None
@@ -358,9 +360,16 @@ def _proven(
 
 
 def _refitted(
-    network: BilinearNetwork, problem: TrainingProblem, options: TrainingOptions, timings: dict[str, float]
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+    timings: dict[str, float],
 ) -> QSDPResult:
-    """Build the relaxation of a nearly optimal network, and refit the network in few bits unless it stays as it is."""
+    """Build the relaxation of a nearly optimal network, and store the network in few bits unless it stays as it is.
+
+    If a number of neurons is requested, the network is brought to it first.
+    """
     source: dict[str, Any] = {"solver": "column generation", "solver_status": "optimal"}
     with timed_stage(timings, "solve"):
         relaxation = relaxation_of(network, problem, tol=options.tol, **source)
@@ -370,17 +379,46 @@ def _refitted(
         # An unfinished maximum has a valid bound, too.
         exact: dict[str, Any] = {"bound_type": "exact", "time_limit": _PRICING_TIME} if problem.size <= _PRICED else {}
         certificate = certify(network, problem, relaxation, verbose=options.verbose, **exact)
-    if options.refine != "none":
-        with timed_stage(timings, "refine"), options.refining():
+    with timed_stage(timings, "refine"), options.refining():
+        if options.n_neurons is not None:
+            network = _resized(network, problem, covariance, options.n_neurons, options, rng)
+        if options.refine != "none":
             network = in_bits(network, problem, _ALPHA_BITS)
-        # The gradient at rounded weights would prove less.
-        objective = network.objective(problem)
-        proof: Any = certificate.proof
-        bound = min(certificate.lower_bound, objective)
-        certificate = replace(
-            certificate, lower_bound=bound, objective=objective, proof=replace(proof, network=network)
-        )
+    # The gradient at another network would prove less.
+    objective = network.objective(problem)
+    proof: Any = certificate.proof
+    bound = min(certificate.lower_bound, objective)
+    certificate = replace(certificate, lower_bound=bound, objective=objective, proof=replace(proof, network=network))
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, options.refine)
+
+
+def _resized(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    covariance: Any,
+    count: int,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+) -> BilinearNetwork:
+    """Return the network with its `count` largest neurons; of fewer ones, the largest are split into equal parts.
+
+    If neurons are missing, "refit" and "polish" move the other weights, and the result of "polish" is the better of
+    this network and one that is sampled.
+    """
+    order = np.argsort(-np.abs(network.output_weights).max(axis=1), kind="stable")
+    rows = order[np.arange(count) % network.n_neurons]
+    alpha = network.output_weights[rows] / np.bincount(rows)[rows][:, None]
+    resized: BilinearNetwork = network.with_neurons(network.U[rows], network.V[rows], problem.squeezed(alpha), rows)
+    if count >= network.n_neurons or options.refine == "none":
+        return resized
+    resized = refit(resized, problem, tol=SMALL)
+    if options.refine == "refit":
+        return resized
+    jobs: dict[str, Any] = {"n_jobs": options.n_jobs}
+    sampled = sample_network(covariance, count, rng, allocation=options.allocation, **jobs)
+    polished = [polish(one, problem, random_state=rng, verbose=options.verbose, **jobs) for one in (resized, sampled)]
+    better: BilinearNetwork = min(polished, key=problem.objective)
+    return better
 
 
 def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:

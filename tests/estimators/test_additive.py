@@ -140,12 +140,28 @@ def test_summaries_of_small_models_show_their_formula() -> None:
     assert "c" not in model.to_expression()
 
 
-def test_a_number_of_neurons_is_sampled() -> None:
+@pytest.mark.parametrize("kind", ["number", "two", "three"])
+def test_a_number_of_neurons_keeps_the_largest_or_splits_them(kind: str) -> None:
     X, score = table(150)
-    model = additive(n_neurons=12, beta="5%").fit(X, score)
-    assert model.network_.n_neurons == 12
-    assert model.certificate_.relative_gap < 1.0
-    assert model.resample(20, random_state=0).network_.n_neurons == 20
+    y = target(kind, score)
+    free = additive(kind, beta="5%").fit(X, y)
+    problem, gap, m = free.result_.problem, free.certificate_.relative_gap, free.network_.n_neurons
+    assert m > 4
+    few, refitted, raw = (
+        additive(kind, n_neurons=4, beta="5%", refine=how).fit(X, y) for how in ("polish", "refit", "none")
+    )
+    for model in (few, refitted, raw):
+        assert model.network_.n_neurons <= 4
+        assert model.certificate_.lower_bound == pytest.approx(free.certificate_.lower_bound, rel=1e-6)
+        assert model.certificate_.objective == pytest.approx(problem.objective(model.network_), rel=1e-9)
+    assert raw.network_.n_neurons == 4
+    objectives = [model.certificate_.objective for model in (free, few, refitted, raw)]
+    assert objectives == sorted(objectives)
+    # More neurons than the optimum needs cost nothing.
+    many = additive(kind, n_neurons=2 * m, beta="5%", refine="none").fit(X, y)
+    assert many.network_.n_neurons == 2 * m
+    assert many.certificate_.relative_gap < gap + 0.01
+    assert free.resample(20, random_state=0).network_.n_neurons == 20
 
 
 def test_wide_tables_keep_the_inputs_that_matter() -> None:
