@@ -19,7 +19,7 @@ from benchmarks.uci.suite import run
 from benchmarks.uci.trained import FloatBackprop, RoundedBackprop, RoundedReLU, StraightThrough
 from qsdp.exceptions import InvalidInputError
 
-CONVEX = ("qsdp-250", "qsdp-2500", "qsdp-beta-10", "qsdp-4-levels", "qsdp-polynomial", "qsdp-refit", "qsdp-polish")
+CONVEX = ("qsdp-250", "qsdp-beta-10", "qsdp-4-levels", "qsdp-polynomial", "qsdp-polish")
 TRAINED = (RoundedBackprop, StraightThrough, RoundedReLU, FloatBackprop)
 
 
@@ -53,7 +53,7 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
     problem = model.result_.problem
     assert problem.n_samples == len(iris.y)
     assert certificate.lower_bound <= certificate.objective == pytest.approx(problem.objective(network))
-    m = {"qsdp-250": 250, "qsdp-polish": 250, "qsdp-refit": network.n_neurons}.get(name, 2500)
+    m = {"qsdp-250": 250, "qsdp-polish": 250}.get(name, 2500)
     assert network.n_neurons == m
     assert network.levels == (4 if name == "qsdp-4-levels" else 2)
     assert (network.activation is None) == (name != "qsdp-polynomial")
