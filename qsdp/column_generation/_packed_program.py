@@ -118,6 +118,7 @@ class PackedProgram:
 
     For the squared loss, rounds need no pass over the samples. Dual vectors are minus the gradients of the loss at
     networks, and represented by the loss there; `lifted` computes their numbers, for a proof before its scaling.
+    Methods without a docstring do what those of `RowProgram` do.
 
     Parameters
     ----------

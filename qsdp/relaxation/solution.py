@@ -357,6 +357,7 @@ def join_outputs(problem: TrainingProblem, parts: Sequence[Relaxation], *, certi
 
 
 def verdict(gap: float, tol: float, usable: bool, *, certified: bool) -> str:
+    """Return the status of a solution; a conic solver that does not certify its gap may exceed `tol` by far."""
     largest = tol if certified else FAR * tol
     return "optimal" if gap <= largest else "inaccurate" if usable else "failed"
 

@@ -89,6 +89,7 @@ class _Best:
 
 
 def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
+    """Solve the restricted problem of a piecewise quadratic loss; see `solve_restricted`."""
     n, k = F.shape
     if fit.quadratic and n > 2 * k:
         return _in_basis(*np.linalg.qr(fit.whitened()[0][:, None] * F), fit, penalties, tol)
