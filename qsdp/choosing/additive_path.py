@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import PATIENCE, ROUGH, SMALL
+from qsdp._utils.tuning import GAIN, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import Columns, SmoothProblem, ValueLoss
 from qsdp.losses import DataFit
@@ -141,7 +141,8 @@ class AdditivePath:
             self._sizes[members], point = problem.minimise(start, problem.at(start), tol)
             self._nu[:, slice(None) if coupled else [k]] = point.nu
             value += problem.total(self._sizes[members], point)
-        self._select(np.flatnonzero(self._sizes > 0.0))
+        # Fits are less accurate than what so small weights and neurons contribute.
+        self._select(np.flatnonzero(self._sizes > GAIN * SMALL * self._sizes.sum()))
         return value
 
     def _select(self, atoms: npt.NDArray[np.intp]) -> None:

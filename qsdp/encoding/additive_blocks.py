@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import chunks
 from qsdp._utils.stored import are_texts, checked, is_list, is_number
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_sample_weight
@@ -180,7 +181,12 @@ class AdditiveBlocks(BlockEncoder):
         """Convert a network on the blocks to a quadratic form in ``inputs_.transform(X)``."""
         check_is_fitted(self, "layout_")
         layout, width = self.layout_, self.inputs_.encoding_.width
-        entries = network.entries
+        entries = np.array(network.entries)
+        if isinstance(network, BilinearNetwork):
+            # Signed sums of second-layer weights that are smaller than their rounding errors are zero.
+            rounding = network.n_neurons * EPS * np.abs(network.output_weights).sum(axis=0)
+            products = entries[:, layout.n_weights :]
+            products[np.abs(products) <= rounding[:, None]] = 0.0
         s = entries[:, :width]
         s0 = entries[:, width : layout.n_weights].sum(axis=1) - entries @ self.means_
         S = np.zeros((len(entries), width, width))

@@ -239,8 +239,11 @@ class Explained(_QuantizedNetwork):
         bits = np.array([one.is_bit for one in inputs])
         rounded = np.array([float(f"{value:.{digits}g}") for value in center.tolist()])
         shown = np.where(bits | (np.abs(center) < 10.0**-digits * scale), 0.0, rounded)
-        # An input is (term - center) / scale, and the formula is one in term - shown.
-        form = _without_squares(form.composed(1.0 / scale, (shown - center) / scale), bits)
+        # An input is (term - center) / scale, and the formula is one in term - shown. Differences that rounding of
+        # coefficients exceeds would only add terms.
+        moved = (shown - center) / scale
+        moved[np.abs(moved) < 10.0**-digits] = 0.0
+        form = _without_squares(form.composed(1.0 / scale, moved), bits)
         texts = [_factor(one.name, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
         return form.to_expression(texts, digits=digits, threshold=threshold)
 

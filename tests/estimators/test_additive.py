@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +301,23 @@ def test_explanations_of_other_encodings() -> None:
         mixed.explain()
     with pytest.raises(InvalidInputError, match="output must be"):
         model.explain(output="class yes")
+
+
+def test_formulas_have_no_terms_of_rounding() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    X = (X - X.mean(axis=0)) / X.std(axis=0) + 1e-9
+    score = X[:, 0] - X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(300)
+    model = additive(beta="2%").fit(X, score)
+    assert model.network_.n_neurons
+    S, s, s0 = model._form(model.target_scaling_).parts
+    terms = np.count_nonzero(np.triu(S[0])) + np.count_nonzero(s) + np.count_nonzero(s0)
+    text = model.to_expression()
+    assert len(re.split(r" [+-] ", re.sub(r"\([^()]*\)", "input", text))) == terms
+    assert "e-" not in text
+    # Weights and neurons of no effect are no part of the network, whatever it is refined by.
+    raw = additive(beta="2%", refine="none").fit(X, score).network_
+    assert np.abs(raw.output_weights).min() > 1e-8 * np.abs(raw.output_weights).max()
 
 
 def test_printing_shows_a_short_formula() -> None:

@@ -295,7 +295,7 @@ def mixed():
 @needs_node
 def test_rows_that_are_wrong(mixed, tmp_path):
     for name in ("predict", "scores", "predictProba", "contributions"):
-        found = call(mixed, [[name, row] for row, _ in WRONG], tmp_path)
+        found = call(mixed, [[name, row, {"unknown": "error"}] for row, _ in WRONG], tmp_path)
         assert found == [message for _, message in WRONG]
     right = {"size": " 1e0", "town": None, "old": " True", "rate": None, "name": "of no column"}
     assert call(mixed, [["predict", right], ["predict", [1, None, None, True, None]]], tmp_path)[0] in {"no", "yes"}
@@ -303,9 +303,9 @@ def test_rows_that_are_wrong(mixed, tmp_path):
 
 #: Options that are wrong.
 WRONG_OPTIONS = [
-    ({"unkown": "ignore"}, '"unkown" is not an option; options: unknown ("error" or "ignore")'),
-    ({"toString": 1}, '"toString" is not an option; options: unknown ("error" or "ignore")'),
-    ({"unknown": "skip"}, 'option "unknown" cannot be "skip"; options: unknown ("error" or "ignore")'),
+    ({"unkown": "ignore"}, '"unkown" is not an option; options: unknown ("warn" or "ignore" or "error")'),
+    ({"toString": 1}, '"toString" is not an option; options: unknown ("warn" or "ignore" or "error")'),
+    ({"unknown": "skip"}, 'option "unknown" cannot be "skip"; options: unknown ("warn" or "ignore" or "error")'),
     ("ignore", 'options must be an object; got "ignore"; in a map, call (row) => predict(row)'),
     (0, "options must be an object; got 0; in a map, call (row) => predict(row)"),
     ([], "options must be an object; got an object; in a map, call (row) => predict(row)"),
@@ -318,8 +318,11 @@ def test_options_that_are_wrong(mixed, tmp_path):
     for name in ("predict", "scores", "predictProba", "contributions"):
         found = call(mixed, [[name, RIGHT, options] for options, _ in WRONG_OPTIONS], tmp_path)
         assert found == [message for _, message in WRONG_OPTIONS]
-        right, plain = call(mixed, [[name, RIGHT, {"unknown": "error"}], [name, RIGHT]], tmp_path)
+        new = {**RIGHT, "town": "Bern"}
+        calls = [[name, RIGHT, {"unknown": "error"}], [name, RIGHT], [name, new, {"unknown": "ignore"}], [name, new]]
+        right, plain, silent, warned = call(mixed, calls, tmp_path)
         assert right == plain
+        assert silent == warned
 
 
 @needs_node

@@ -5,7 +5,7 @@ const columns = (MODEL.columns ?? Array.from({ length: MODEL.width }, (_, place)
   ),
 );
 
-const OPTIONS = { unknown: ["error", "ignore"] };
+const OPTIONS = { unknown: ["warn", "ignore", "error"] };
 
 // The reading rule of Python: texts that are missing, true/false, plain numbers, and dates of ISO 8601.
 const missing = new Set(["", "na", "n/a", "nan", "none", "null", "nat", "?", "-", "."]);
@@ -43,7 +43,9 @@ function entryOf(value, place, unknown) {
     const code = codes[place].get(entry);
     if (code === undefined && unknown !== "ignore") {
       const known = categories.slice(0, 8).map(quoted).join(", ") + (categories.length > 8 ? ", ..." : "");
-      throw new RangeError(`column ${quoted(name)} has no category ${quoted(value)}; its categories: ${known}`);
+      const message = `column ${quoted(name)} has no category ${quoted(value)}; its categories: ${known}`;
+      if (unknown === "error") throw new RangeError(message);
+      console.warn(message);
     }
     return entry === null ? null : (code ?? -1);
   }
@@ -75,7 +77,7 @@ function entriesOf(row, unknown) {
 /** The inputs of the network, without constants, for a row. */
 function inputsOf(row, options) {
   checkOptions(options);
-  const entries = entriesOf(row, options?.unknown ?? "error");
+  const entries = entriesOf(row, options?.unknown ?? "warn");
   return Float64Array.from(MODEL.inputs ?? entries, (input, place) => {
     const [at, kind, value, center, scale, low, high] = MODEL.inputs ? input : [place, "value", null, 0, 1];
     const entry = entries[at];

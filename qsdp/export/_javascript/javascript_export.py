@@ -113,10 +113,10 @@ def to_js(model: Any, *, name: str = "model", encoder: Any = None) -> JavaScript
     -----
     A row is an object by names of the columns, such as parsed JSON, or an array. Entries are numbers, booleans, null
     where an entry is missing, and text, which is read by the rule of Python in the kind of its column: "12.5" is a
-    number, "2024-01-31" a date, "TRUE" a truth value, "NA" is missing. A missing column, an entry that cannot be read
-    or an unknown category is an error that names the column. ``predict(row, { unknown: "ignore" })`` instead lets an
-    unknown category set none of the bits, as the estimator does with a warning. Any other option is an error. Numbers
-    beyond the ``limits`` of their column are clipped, as in Python.
+    number, "2024-01-31" a date, "TRUE" a truth value, "NA" is missing. A missing column or an entry that cannot be read
+    is an error that names the column. An unknown category sets none of the bits and warns on the console, as in Python;
+    ``predict(row, { unknown: "ignore" })`` is silent, and ``"error"`` makes it an error. Any other option is an error.
+    Numbers beyond the ``limits`` of their column are clipped, as in Python.
 
     An image is an array of numbers, flat or nested by rows, columns and channels, in the unit of training. Another
     size, or a pixel that is not a finite number, is an error.
