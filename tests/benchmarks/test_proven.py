@@ -9,7 +9,6 @@ import pytest
 
 import qsdp
 from benchmarks.experiments.product import proven as study
-from benchmarks.runner import Record
 
 
 def test_the_optimum_is_between_bounds_computed_without_the_library(uci_available: None) -> None:
@@ -33,13 +32,3 @@ def test_the_optimum_is_between_bounds_computed_without_the_library(uci_availabl
     assert lower * (1.0 - 1e-6) <= measured["lower_bound"] <= upper
     assert 0.0 <= measured["gap"] <= 1e-6
     assert (measured["status"], measured["kind"]) == ("optimal", "exact")
-
-
-def verdicts(**changes: object) -> list[str]:
-    """Return the verdicts of records that hold, but for one of each loss."""
-    records = []
-    for case in study.cases(False):
-        first = (case["data"], case["beta"]) == ("breast-cancer", 1.0) and case.get("loss") in {None, "hinge"}
-        measured = {"gap": 5e-7, "kind": "exact", "seconds": 119.0}
-        records.append(Record(case, measured | (changes if first else {}), 1.0))
-    return [claim.verdict for claim in study.claims(records)]

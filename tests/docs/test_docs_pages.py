@@ -4,7 +4,6 @@ import ast
 import doctest
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -146,14 +145,6 @@ def test_a_block_without_prompt_is_no_example_by_mistake():
     """A page's Python block without ``>>>`` would not be run: there is none."""
     silent = [path.name for path in PAGES for code in BLOCK.findall(path.read_text("utf-8")) if ">>>" not in code]
     assert silent == []
-
-
-@pytest.mark.parametrize("width", [72, 80, 88, 100, 120])
-def test_the_class_of_the_page_is_formatted_for_any_width(width):
-    pytest.importorskip("ruff")
-    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--check", f"--line-length={width}"]
-    done = subprocess.run([*command, HOWTO / "pinball.py"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
 
 
 def test_pinball_at_one_half_is_half_the_absolute_loss(howto):
