@@ -250,6 +250,10 @@ def test_a_loss_without_guarded_values_has_an_allowance(seed: int) -> None:
     assert Fraction(value) <= true_value(proven, nu)
     assert value >= proven.verified_dual_value(nu) - 1e-13 * np.sum(np.broadcast_to(factors, nu.shape))
     assert fit.verified_dual_value(2.0 * factors * problem.targets) == -math.inf
+    values = fit.loss.verified_values(nu, fit.target, fit.factors)
+    assert values is not None
+    at_zero = float(np.sum(factors * fit.loss.values(np.zeros_like(fit.target), fit.target)))
+    assert values[2] == pytest.approx(128.0 * UNIT * at_zero)
     network = BilinearNetwork(np.ones((1, 3)), np.ones((1, 3)), [0.1])
     plain = TrainingProblem(problem.X, problem.y, beta=0.1, loss=Plain())
     certificate = certify(network, plain)
