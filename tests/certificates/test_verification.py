@@ -253,7 +253,7 @@ def test_a_loss_without_guarded_values_has_an_allowance(seed: int) -> None:
     values = fit.loss.verified_values(nu, fit.target, fit.factors)
     assert values is not None
     at_zero = float(np.sum(factors * fit.loss.values(np.zeros_like(fit.target), fit.target)))
-    assert values[2] == pytest.approx(128.0 * UNIT * at_zero)
+    assert values[2] == pytest.approx(128.0 * UNIT * at_zero, rel=1e-12, abs=0.0)
     network = BilinearNetwork(np.ones((1, 3)), np.ones((1, 3)), [0.1])
     plain = TrainingProblem(problem.X, problem.y, beta=0.1, loss=Plain())
     certificate = certify(network, plain)
