@@ -125,6 +125,22 @@ class AdditivePath:
         alpha = (self._signs * self._sizes / self._price)[neurons, None] * np.eye(count)[self._outputs[neurons]]
         return W / self._omega[:, None], self._U[neurons], self._V[neurons], alpha
 
+    def interactions(self) -> FloatArray:
+        """Estimate the coefficients (C, D, D) of products of inputs, with what one Newton step would add to each."""
+        _, U, V, alpha = self.parts()
+        curvature = self._fit.curvature(self._prediction()).diagonal.sum(axis=0)
+        matrices = np.empty((len(curvature), *2 * (self._inputs.shape[1],)))
+        for k, (second_layer, column) in enumerate(zip(alpha.T, self._nu.T, strict=True)):
+            matrices[k] = (U.T * second_layer) @ V.astype(np.float64)
+            matrices[k] = 0.5 * (matrices[k] + matrices[k].T)
+            matrices[k] += (self._inputs.T * column) @ self._inputs / max(float(curvature[k]), 1e-300)
+        return matrices
+
+    def _prediction(self) -> FloatArray:
+        outputs = np.eye(len(self._constant))[self._outputs]
+        prediction: FloatArray = self._vectors.T @ (self._sizes[:, None] * outputs)
+        return prediction
+
     # -- rounds ------------------------------------------------------------------------------------------------
 
     def _solve(self, beta: float, tol: float) -> float:

@@ -383,13 +383,15 @@ class _AdditiveSearch:
 
 
 def _effects(candidate: _Candidate, path: AdditivePath) -> FloatArray:
-    """Return the sizes of the effects of the weighted inputs of a candidate: variances of what they add, summed."""
-    W, U, V, alpha = path.parts()
+    """Return the sizes of the effects of the weighted inputs of a candidate: variances of what they add, summed.
+
+    Beside its weight, an input adds its largest product with an input of the neurons, also one that only a step from
+    the fit would add: a neuron on many inputs is a poor product of two.
+    """
+    W, _, _, _ = path.parts()
     sizes: FloatArray = ((W**2).sum(axis=1) * path.variances)[: len(candidate.weighted)]
     among = np.searchsorted(candidate.weighted, candidate.members)
-    for column in alpha.T:
-        matrix = (U.T * column) @ V
-        sizes[among] += (0.25 * (matrix + matrix.T) ** 2).sum(axis=1)
+    sizes[among] += (path.interactions() ** 2).max(axis=2).sum(axis=0)
     return sizes
 
 

@@ -129,6 +129,17 @@ def test_noise_columns_are_left_out_of_products() -> None:
     assert model.score(new, score[1]) > 0.9
 
 
+def test_products_of_columns_without_effects_of_their_own_are_found() -> None:
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((2, 1500, 30))
+    y, truth = (rows[:, 0] + 1.5 * rows[:, 1] * rows[:, 2] > 0.3 for rows in (X, new))
+    model = additive("two").fit(X, y)
+    used = {one.position for one in model.encoder_.inputs_.expressions_}
+    assert {0, 1, 2} <= used
+    assert len(used) < 12
+    assert model.score(new, truth) > 0.9
+
+
 def test_summaries_of_small_models_show_their_formula() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((200, 3)), columns=["a", "b", "c"])
