@@ -19,7 +19,6 @@ from qsdp.certificates import Certificate, certify, certify_stream
 from qsdp.choosing.beta import BetaChoice
 from qsdp.choosing.neurons import ENOUGH
 from qsdp.choosing.options import REFINEMENTS, TrainingOptions
-from qsdp.choosing.regression import RidgeFit
 from qsdp.choosing.width import WidthSearch, check_memory_of_network, timed_stage
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.generator import is_cheap
@@ -31,6 +30,7 @@ from qsdp.refinement import Interrupted, best_at_interrupt, in_bits, polish, ref
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.shortfall import warn_of_choices
+from qsdp.relaxation.solve import warn_of_zero
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
@@ -279,16 +279,14 @@ def run_pipeline(
     start: Relaxation | None = None,
     statistics: SufficientStatistics | None = None,
     *,
-    fit: RidgeFit | None = None,
     network: BilinearNetwork | None = None,
 ) -> QSDPResult:
     """Run the steps of `solve_and_sample` for a problem created by `TrainingOptions.problem`.
 
     With `statistics`, train on them; the rows of `problem` are then a sample, weighted to stand for all rows, which
     determines beta, and on which networks with many inputs are polished. The solver starts from the relaxation
-    `start`, for example of other data, if it has the same shape. `fit` is a regression that determines
-    beta, if already computed; see `choose_beta`. A `network` that is optimal to about a percent replaces relaxation
-    and sampling; if a number of neurons is requested, its largest ones are kept, or split.
+    `start`, for example of other data, if it has the same shape. A `network` that is optimal to about a percent replaces
+    relaxation and sampling; if a number of neurons is requested, its largest ones are kept, or split.
     """
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}
@@ -296,7 +294,7 @@ def run_pipeline(
     with options.limit(), progress(options.verbose) as stages:
         if isinstance(options.beta, str):
             with timed_stage(timings, "beta"), stages.stage("beta"):
-                choice = options.beta_choice(problem, fit)
+                choice = options.beta_choice(problem)
             problem = problem.with_beta(choice.beta)
         if statistics is not None:
             kind: dict[str, Any] = {"activation": problem.activation, "levels": problem.levels}
@@ -370,6 +368,8 @@ def _refitted(
 
     If a number of neurons is requested, the network is brought to it first.
     """
+    if not np.any(network.entries):
+        warn_of_zero(problem)
     source: dict[str, Any] = {"solver": "column generation", "solver_status": "optimal"}
     with timed_stage(timings, "solve"):
         relaxation = relaxation_of(network, problem, tol=options.tol, **source)

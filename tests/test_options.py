@@ -86,7 +86,7 @@ def test_estimators_have_few_parameters_each_with_a_constraint_and_an_entry(esti
 
 def test_the_classifier_has_the_parameters_of_the_regressor_and_two_more() -> None:
     classifier, regressor = map(defaults_of, ESTIMATORS)
-    assert classifier == {**regressor, "class_weight": None, "probability": False}
+    assert classifier == {**regressor, "class_weight": None}
 
 
 def test_estimators_have_defaults_of_their_own() -> None:
@@ -184,7 +184,6 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("warm_start", 1.5, "warm_start"),
     ("class_weight", "even", "class_weight"),
     ("class_weight", {0: 0.0}, "class_weight[0] must be a finite number > 0; got 0.0"),
-    ("probability", "yes", "probability"),
 ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.relaxation.largest_beta import useful_beta_max
 from qsdp.relaxation.solution import Relaxation
 
-__all__ = ["BetaChoice", "LeftOutOutputs", "choose_beta"]
+__all__ = ["BetaChoice", "choose_beta"]
 
 #: Bounds of beta as a fraction of `beta_max`, the lower one divided by the square root of the number of rows, and the
 #: fraction used if no row can be left out.
@@ -26,17 +25,6 @@ _MIN_FRACTION, _MAX_FRACTION, _FALLBACK = 0.03, 0.3, 0.01
 
 #: Beta relative to the beta at which the residuals of the regression are dual feasible; two thirds cost 0.4 points.
 _RATIO = 0.5
-
-
-class LeftOutOutputs(NamedTuple):
-    """Outputs (c, C) of a regression for left-out rows, their targets (c, C), and numbers of rows (c,).
-
-    The numbers of rows are proportional to the weights of the rows.
-    """
-
-    outputs: FloatArray
-    targets: FloatArray
-    weights: FloatArray
 
 
 @dataclass(frozen=True)
@@ -53,15 +41,12 @@ class BetaChoice:
         Squared loss of the regression on the training rows.
     resolution : float
         Share of the expected loss that is too small to matter on new rows; infinite if it is not known.
-    left_out : LeftOutOutputs or None
-        Outputs of the regression for left-out rows; None without a regression, or if the loss is not squared.
     """
 
     beta: float
     expected_loss: float = 0.0
     training_loss: float = 0.0
     resolution: float = math.inf
-    left_out: LeftOutOutputs | None = None
 
     def loss_of(self, relaxation: Relaxation) -> float:
         """Estimate the loss of a relaxation on new rows.
@@ -76,7 +61,7 @@ class BetaChoice:
         return self.expected_loss * min(1.0, loss / self.training_loss)
 
 
-def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaChoice:
+def choose_beta(problem: TrainingProblem) -> BetaChoice:
     r"""Choose the beta for which the relaxation is as flexible as the best quadratic ridge regression.
 
     At the solution of a relaxation, minus the gradient of the loss :math:`\nu` reaches the bound of the dual,
@@ -94,8 +79,6 @@ def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaCh
     ----------
     problem : TrainingProblem
         Training problem; its beta is ignored.
-    fit : RidgeFit, optional
-        `left_out_fit` of the problem, if already computed.
     """
     with deadline.fraction(FIRST_TRY):
         largest = useful_beta_max(problem)
@@ -104,7 +87,7 @@ def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaCh
     rows = DistinctRows.from_rows(problem.X)
     if rows.count < MIN_ROWS or deadline.over():
         return BetaChoice(_FALLBACK * largest)
-    fit = fit or left_out_fit(problem, rows)
+    fit = left_out_fit(problem, rows)
     left_out = fit.left_out
     residuals = left_out.means - fit.functions.values(left_out.data(problem, fit.scale), fit.coefficients)
     sizes = _sizes(problem, left_out, residuals)
@@ -117,9 +100,7 @@ def choose_beta(problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaCh
         return BetaChoice(fraction * largest, resolution=resolution)
     weight = problem.data_fit.total_weight / float(left_out.weights.sum())
     expected, training = weight * float(fit.errors.sum()), weight * fit.training_loss
-    counts = left_out.weights * (left_out.counts.sum() / left_out.weights.sum())
-    outputs = LeftOutOutputs(fit.outputs, left_out.targets, counts)
-    return BetaChoice(fraction * largest, expected, training, resolution, outputs)
+    return BetaChoice(fraction * largest, expected, training, resolution)
 
 
 def _are_classes(targets: FloatArray) -> bool:

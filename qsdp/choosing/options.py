@@ -29,7 +29,6 @@ from qsdp._utils.validation import (
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.choosing.beta import BetaChoice, choose_beta
 from qsdp.choosing.neurons import MAX_NEURONS, MIN_NEURONS
-from qsdp.choosing.regression import RidgeFit
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, Loss, get_loss
 from qsdp.problem import TrainingProblem
@@ -315,13 +314,13 @@ class TrainingOptions(Options):
         """Return the initial number of neurons for this number of outputs."""
         return MIN_NEURONS * n_outputs if self.n_neurons is None else self.n_neurons
 
-    def beta_choice(self, problem: TrainingProblem, fit: RidgeFit | None = None) -> BetaChoice:
+    def beta_choice(self, problem: TrainingProblem) -> BetaChoice:
         """Resolve the option `beta` for a problem; a share of `beta_max` and "auto" are computed from the problem."""
         if not isinstance(self.beta, str):
             return BetaChoice(self.beta)
         with self.choosing("beta"):
             if self.beta == AUTO:
-                return choose_beta(problem, fit)
+                return choose_beta(problem)
             # If zero is optimal for every beta, any value works.
             largest = useful_beta_max(problem) or 1.0
         return BetaChoice(fraction_of_beta_max("beta", self.beta) * largest)

@@ -58,8 +58,6 @@ class RidgeFit:
         Space of the fit.
     left_out : LeftOut
         Rows and targets that it was fitted to.
-    outputs : ndarray of shape (c, C)
-        Predictions for the left-out rows of every cell.
     """
 
     scale: float
@@ -70,7 +68,6 @@ class RidgeFit:
     freedom: float
     functions: Functions
     left_out: LeftOut
-    outputs: FloatArray
 
 
 def left_out_fit(problem: TrainingProblem, rows: DistinctRows) -> RidgeFit:
@@ -319,7 +316,6 @@ class LeftOut:
                 freedom=float(eigenvalues @ inverses[:, number]),
                 functions=functions,
                 left_out=self,
-                outputs=self.targets - residuals / left_weight[:, None],
             )
 
         return min(map(fit, range(len(_STRENGTHS))), key=lambda candidate: float(candidate.errors.sum()))

@@ -21,7 +21,7 @@ ARGUMENTS = {"n_neurons": "neurons", "n_jobs": "jobs", "random_state": "seed"}
 
 #: Summaries of the parameters of the estimators that are no training options.
 _SUMMARIES = {
-    "encoding": f"Encoding of numbers: {' | '.join([AUTO, ADDITIVE, *ENCODINGS])}; auto chooses on held-out rows.",
+    "encoding": f"Encoding of numbers: {' | '.join([AUTO, ADDITIVE, *ENCODINGS])}; auto is additive if it can be.",
     "max_categories": "Largest number of categories of a column that get a bit each; the most frequent ones do.",
     "class_weight": "balanced gives all classes the same total weight.",
 }

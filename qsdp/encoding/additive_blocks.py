@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import config_context
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.numeric import EPS
@@ -92,7 +93,7 @@ class AdditiveBlocks(BlockEncoder):
     def samples(self, X: Any) -> Any:
         """Encode X by `inputs_`, shape (n, width); before `fit`, check it and return it unchanged."""
         if hasattr(self, "layout_"):
-            return self.inputs_.transform(X)
+            return _rows(self.inputs_, X)
         self._table_encoder()._checked(X, reset=True)
         return X
 
@@ -120,10 +121,10 @@ class AdditiveBlocks(BlockEncoder):
         for name in ("layout_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         inputs = self._table_encoder().fit(X, sample_weight=sample_weight)
-        rows = inputs.transform(X)
+        rows = _rows(inputs, X)
         weights = check_sample_weight(sample_weight, len(rows))
         inputs.encoding_ = standardised(inputs.encoding_, rows, weights)
-        return self.fit_inputs(inputs, inputs.transform(X), weights)
+        return self.fit_inputs(inputs, _rows(inputs, X), weights)
 
     def fit_inputs(self, inputs: TableEncoder, rows: FloatArray, weights: FloatArray | None) -> Blocks:
         """Make blocks of the rows (n, width) of a fitted encoder, after `standardised`."""
@@ -250,6 +251,13 @@ class AdditiveBlocks(BlockEncoder):
         if means.shape != self.means_.shape:
             raise StorageError(f"encoder: means must be {len(self.means_)} numbers; got {len(means)}")
         self.means_ = means
+
+
+def _rows(encoder: TableEncoder, X: Any) -> FloatArray:
+    """Return the inputs of a table as an array, whatever the configuration of scikit-learn says of outputs."""
+    with config_context(transform_output="default"):
+        rows: FloatArray = encoder.transform(X)
+        return rows
 
 
 _PARAMETERS = {

@@ -26,6 +26,7 @@ __all__ = [
     "MAX_BITS",
     "MISSING",
     "EncodingRule",
+    "distributions",
     "thresholds_of",
 ]
 
@@ -46,7 +47,7 @@ MAX_BITS = 240
 #: Number of texts, or of rows that a column numbers, up to which it may be chance that all are distinct.
 FEW = 20
 
-#: Names of the encoding that is chosen on held-out rows, and of an additive model with interactions.
+#: Names of an additive model with interactions where a network can be one, and of that model.
 AUTO, ADDITIVE = "auto", "additive"
 
 Column = npt.NDArray[Any]
@@ -198,6 +199,15 @@ def thresholds_of(encoding: Encoding, spread: Mapping[int, Distribution], count:
         for position, distribution in spread.items()
         for threshold in distribution.thresholds(count, "quantile")
     )
+
+
+def distributions(encoding: Encoding, table: list[FloatArray], weights: FloatArray | None) -> dict[int, Distribution]:
+    """Return the distributions of the numeric columns with more than two values, by position."""
+    spread = {}
+    for position in (term.position for term in encoding.expressions if term.kind == "value"):
+        known = ~np.isnan(table[position])
+        spread[position] = Distribution.of(table[position][known], None if weights is None else weights[known])
+    return {position: values for position, values in spread.items() if len(values.values) > 2}
 
 
 def _moments(columns: list[FloatArray], weights: FloatArray | None) -> list[tuple[float, float]]:

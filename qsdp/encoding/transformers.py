@@ -189,6 +189,11 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     def _encoded(self, X: Any, *, warned: bool = False) -> npt.NDArray[Any]:
         """Return `transform` of a table that has been checked; `warned` tells whether `fit` has read it."""
         table = self._table(X, warned=warned)
+        self._report_unseen(table)
+        return self.encoding_.encode(table, self.dtype)
+
+    def _report_unseen(self, table: list[npt.NDArray[Any]]) -> None:
+        """Report entries of a table outside the categories of the columns in use, by the rule `handle_unknown`."""
         if self.handle_unknown != "ignore" and (unseen := self.encoding_.unseen(table)):
             listed = ", ".join(f"{name!r} {len(some)} (such as {some[0]!r:.60})" for name, some in unseen.items())
             message = (
@@ -196,7 +201,6 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
                 f"max_categories={self.max_categories} bits) set none of the bits: {listed}"
             )
             self._report(message)
-        return self.encoding_.encode(table, self.dtype)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the inputs, such as ``age``, ``age > 42.5``, ``city == Paris``, ``age is missing``.

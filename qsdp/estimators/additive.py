@@ -18,11 +18,10 @@ from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.options import AUTO, TrainingOptions, fraction_of_beta_max
 from qsdp.encoding import AdditiveBlocks, Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.additive_blocks import neuron_price, standardised, weight_prices
-from qsdp.encoding.fitting import thresholds_of
+from qsdp.encoding.fitting import distributions, thresholds_of
 from qsdp.encoding.scales import NO_GAIN
-from qsdp.estimators.choices import useful_inputs
 from qsdp.estimators.held_out import held_out_folds
-from qsdp.estimators.thresholds import MAX_INPUTS, distributions
+from qsdp.estimators.input_selection import useful_inputs
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.sample import Rows
@@ -37,6 +36,9 @@ _THRESHOLDS = (0, 20)
 
 #: Fractions of `beta_max` to choose from: three orders of magnitude in nine steps.
 _FRACTIONS = np.geomspace(0.3, 3e-4, 10)
+
+#: Number of inputs above which they are selected: a neuron on hundreds of inputs costs many bits.
+MAX_INPUTS = 100
 
 #: A path ends with so many steps in a row that each gain less than this fraction of the held-out loss, in all.
 _FLAT, _GAIN = 2, 0.005
@@ -100,7 +102,6 @@ def fit_additive(
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(samples.X, sample_weight=samples.weights)
     table, standard = encoder._table(samples.X, warned=True), encoder.encoding_
     if standard.width > MAX_INPUTS:
-        # A neuron on hundreds of inputs costs more bits than a product of two is worth.
         columns = standard.encode(table)
         rows = np.hstack([columns, np.ones((len(columns), 1))])
         problem = options.problem(rows, coded, weights, samples.repetitions)
@@ -112,7 +113,10 @@ def fit_additive(
     with options.choosing("thresholds and beta"):
         chosen = search.chosen(sets)
     with options.refining():
-        return search.fitted(chosen, encoder, weights)
+        fit = search.fitted(chosen, encoder, weights)
+    # Columns without a weight are not told of.
+    encoder._report_unseen(table)
+    return fit
 
 
 def _with_thresholds(

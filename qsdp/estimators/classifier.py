@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
-from qsdp._utils.progress import progress
-from qsdp._utils.validation import FloatArray, RandomState, errors_of, warn
+from qsdp._utils.validation import FloatArray, RandomState, errors_of
 from qsdp.activations import PolynomialActivation
 from qsdp.choosing.options import AUTO
 from qsdp.encoding.reading_rule import is_wide
-from qsdp.estimators.calibration import Calibration
 from qsdp.estimators.classes import (
     are_objects,
     centres,
@@ -30,12 +29,10 @@ from qsdp.estimators.classes import (
 )
 from qsdp.estimators.dask_fits import rows_here
 from qsdp.estimators.explanation import Explained
-from qsdp.estimators.offsets import decision_offsets
 from qsdp.estimators.parameters import CONSTRAINTS, OF_CLASSIFIERS, is_additive
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses import Logistic, Loss, get_loss
-from qsdp.problem import TrainingProblem
+from qsdp.losses import Loss, get_loss
 from qsdp.statistics.dask_rows import is_collection
 from qsdp.statistics.sample import Rows
 
@@ -60,19 +57,15 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
     beta : float or str, default="auto"
         Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
         a number > 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
-        "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
-        quadratic ridge regression leaves.
+        "auto": for additive models, the fraction with the smallest loss on held-out rows; otherwise the one for which
+        the relaxation should leave a gradient of the loss as large as the best quadratic ridge regression leaves.
     loss : str or Loss, default="auto"
         "squared" as in the paper, "absolute" or "huber"; "hinge", "squared_hinge", "logistic" and "cross_entropy", of
-        which the last two give probabilities; or a loss object of `qsdp.losses`. "auto": with ``encoding="additive"``,
+        which the last two give probabilities; or a loss object of `qsdp.losses`. "auto": for additive models,
         "logistic" for two classes and "cross_entropy" for more; otherwise "squared".
     class_weight : None, "balanced" or dict, default=None
         Weights > 0 of the classes, which multiply the weights of their samples. "balanced" gives all classes the same
         total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight 1.
-    probability : bool, default=False
-        Whether `fit` calibrates probabilities for losses that do not give log odds, such as the squared loss, on
-        held-out rows. Otherwise the first `predict_proba` does so, with a warning, if the training data are still
-        there. This takes at most a minute, in addition to `time_limit`; the probabilities are the same.
     activation : None, str, (a, b, c) or PolynomialActivation, default="auto"
         None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
         ``network_.to_polynomial()`` converts exactly to a standard one with that activation. "auto": "relu_like", and
@@ -81,15 +74,14 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Levels are useful for
         activations with a linear or constant part, and for a fixed number of neurons.
     encoding : {"auto", "additive", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
-        How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
-        numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
-        "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column (with more than 4000
-        rows, possibly the best splits of boosted trees instead), as long as the errors of ridge regressions on
-        left-out rows clearly fall. Wide tables, and long ones with many outputs, get fewer thresholds, and no table
-        more than 240. Then inputs are dropped without which these errors do not grow. Categories of data frames and
-        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "additive": real weights on inputs
-        and thresholds, and neurons on the same inputs (`qsdp.encoding.AdditiveBlocks`), with 0, 5 or 20 thresholds per
-        column and beta chosen on held-out rows. "none" or None uses X unchanged.
+        How the columns of X become inputs of the network. "additive": real weights on inputs and thresholds, and
+        neurons on the same inputs (`qsdp.encoding.AdditiveBlocks`), with 0, 5 or 20 thresholds per column and beta
+        chosen by the loss on held-out rows. "standard", "thresholds" and "both" have neurons only, on the inputs of
+        `qsdp.encoding.TableEncoder`: "standard" standardises numbers and clips them at three standard deviations,
+        "thresholds" turns each number into at most three bits, "both" uses both, and inputs are scaled to rows of norm
+        about 1.5. "auto" is "additive", or "standard" where a network cannot be additive: with an activation, more than
+        two levels or a loss without second derivatives, and for Dask collections. Categories of data frames and missing
+        entries become bits. "none" or None uses X unchanged.
         A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
         then hold text and missing entries; the output must be numeric and is converted to a dense array. With
         `qsdp.encoding.Patches` or `Windows`, X are images or series, and the network is one on blocks: bilinear, so
@@ -151,8 +143,6 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         Objective of the network and the lower bound on the objective of every network.
     result_ : QSDPResult
         Relaxation, covariance and timings.
-    calibration_ : Calibration or None
-        Map from scores to log odds, for losses that do not give log odds; see `predict_proba`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Defined when X has column names that are all strings.
@@ -182,7 +172,6 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         beta: float | str = "auto",
         loss: str | Loss = "auto",
         class_weight: Any = None,
-        probability: bool = False,
         activation: str | Sequence[float] | PolynomialActivation | None = "auto",
         levels: int = 2,
         encoding: Any = "auto",
@@ -203,7 +192,6 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         self.beta = beta
         self.loss = loss
         self.class_weight = class_weight
-        self.probability = probability
         self.activation = activation
         self.levels = levels
         self.encoding = encoding
@@ -231,12 +219,12 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
 
     @property
     def _loss(self) -> str | Loss:
-        if not is_additive(self.encoding) or not isinstance(self.loss, str) or self.loss != AUTO:
+        if not is_additive(self) or not isinstance(self.loss, str) or self.loss != AUTO:
             return super()._loss
         return "logistic" if len(getattr(self, "classes_", ())) == 2 else "cross_entropy"
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkClassifier:
-        options = self._options()
+        options = self._options(in_batches=is_collection(X))
         X, y, sample_weight, of_collections = rows_here(X, y, sample_weight, missing=self._takes_frames)
         y = y.to_list() if is_wide(y) else y
         check_labels(y)
@@ -279,26 +267,6 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
             weights = self._class_factors[codes] * (1.0 if weights is None else weights)
         return encode_classes(codes, len(self.classes_), get_loss(self._loss)), weights
 
-    def _class_means(self) -> Any:
-        return None if len(self.classes_) == 2 else self.target_scaling_.offset
-
-    def _fit(self, samples: Rows, options: Any, **routed: Any) -> None:
-        super()._fit(samples, options, **routed)
-        left_out = None if self.result_.choice is None else self.result_.choice.left_out
-        if left_out is not None and self._class_means() is not None:
-            self.target_scaling_ = self.target_scaling_.deciding_by(
-                decision_offsets(left_out, self.target_scaling_.offset)
-            )
-        self.calibration_ = self._calibration(self.result_.rows)
-        if self.calibration_ is not None and self.probability:
-            with progress(options.verbose) as stages, stages.stage("calibrate"):
-                _ = self.calibration_.lines
-
-    def _calibration(self, problem: TrainingProblem) -> Calibration | None:
-        if get_loss(self._loss).probabilistic:
-            return None
-        return Calibration(problem, self.target_scaling_, one_each=len(self.classes_) > 2)
-
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
         return TargetScaling.of(target, weights, centre=centres(get_loss(self._loss)), scale=False)
 
@@ -330,24 +298,29 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         right = [label == one for label, one in zip(np.asarray(labels), self.predict(X), strict=True)]
         return float(np.average(right, weights=sample_weight))
 
+    def _gives_probabilities(self) -> bool:
+        loss = get_loss(self._loss)
+        if not loss.probabilistic:
+            raise AttributeError(
+                f"probabilities need the loss 'logistic' or 'cross_entropy'; got {loss.name!r}: choose one of these, "
+                "or calibrate with sklearn.calibration.CalibratedClassifierCV"
+            )
+        return True
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities of shape (n, C) in the order of ``classes_``.
 
         For the cross-entropy, they are the softmax of the outputs; for the logistic loss, the logistic function of
-        the output. For other losses, outputs are calibrated on held-out rows by Platt's method: in `fit` with
-        ``probability=True``, else when probabilities are first requested. With more than two classes, probabilities of
-        one against the rest are divided by their sum.
-
-        Warns
-        -----
-        QSDPWarning
-            This first request calibrates, which may take as long as `fit` did.
+        the output, and with more than two classes these divided by their sum. Other losses do not model probabilities,
+        and their models do not have this method: `sklearn.calibration.CalibratedClassifierCV` calibrates them.
         """
         if is_collection(X):
             return self._of_collection("predict_proba", X, np.float64, len(self.classes_))
         probabilities: FloatArray = softmax(self._logits(X), axis=1)
         return probabilities
 
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of the probabilities of `predict_proba`, finite where the probabilities are zero."""
         if is_collection(X):
@@ -356,29 +329,4 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         return logarithms
 
     def _logits(self, X: Any) -> FloatArray:
-        outputs, loss = self._output(X), get_loss(self._loss)
-        if self.calibration_ is not None:
-            self._warn_of_calibration()
-            outputs, loss = self.calibration_.log_odds(outputs), Logistic()
-        return class_logits(outputs, loss)
-
-    def _warn_of_calibration(self) -> None:
-        if not self.probability and self.calibration_ is not None and not self.calibration_.is_fitted:
-            warn(
-                f"calibrating probabilities of loss={get_loss(self._loss).name!r} on held-out rows, once; "
-                "probability=True does it in fit"
-            )
-
-    def _without_data(self, state: dict[str, Any]) -> dict[str, Any]:
-        if self.calibration_ is not None:
-            state["calibration_"] = self.calibration_.without_data()
-        return super()._without_data(state)
-
-    def _predictor(self, method: str = "predict") -> Any:
-        predictor = super()._predictor(method)
-        predictor.calibration_ = None
-        if "proba" in method and self.calibration_ is not None:
-            # The calibration is fitted once, here, and its data stay here.
-            self._warn_of_calibration()
-            predictor.calibration_ = self.calibration_.without_data()
-        return predictor
+        return class_logits(self._output(X), get_loss(self._loss))

@@ -313,7 +313,7 @@ class Explained(_QuantizedNetwork):
 
     def _groups(self, width: int) -> list[int]:
         """Return the column that each of the encoder's outputs is made of, by its position, or `_MIXED`."""
-        return [one.position for one in _describe(self.encoder_, self._names(None), width)]
+        return [one.position for one in _describe(self._columns_encoder, self._names(None), width)]
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""

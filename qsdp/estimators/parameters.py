@@ -18,7 +18,7 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
 from qsdp.training_data import MAX_LEVELS
 
-__all__ = ["CONSTRAINTS", "OF_CLASSIFIERS", "activation_of", "is_additive", "training_options"]
+__all__ = ["CONSTRAINTS", "OF_CLASSIFIERS", "activation_of", "encoding_of", "is_additive", "training_options"]
 
 #: Constraints of the parameters of both estimators. Names and beta are checked further by the options of the training,
 #: which suggest the nearest name.
@@ -46,7 +46,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
 #: Constraints of the parameters that only the classifier has.
 OF_CLASSIFIERS: dict[str, list[Any]] = {
     "class_weight": [str, Mapping, None],
-    "probability": ["boolean"],
 }
 
 
@@ -67,21 +66,44 @@ def training_options(estimator: Any) -> TrainingOptions:
     parameters = estimator.get_params(deep=False)
     parameters["activation"] = activation_of(estimator)
     parameters["loss"] = estimator._loss
-    if is_additive(estimator.encoding):
+    if is_additive(estimator):
         _check_additive(estimator)
     return TrainingOptions.from_values(parameters)
 
 
 def activation_of(estimator: Any) -> Any:
     """Return the parameter `activation`, and for "auto" that of ReLU on rows; networks on blocks are bilinear."""
-    if not isinstance(estimator.activation, str) or estimator.activation != AUTO:
+    if not _is_auto(estimator.activation):
         return estimator.activation
-    return None if makes_blocks(estimator.encoding) or is_additive(estimator.encoding) else "relu_like"
+    return None if makes_blocks(estimator.encoding) or is_additive(estimator) else "relu_like"
 
 
-def is_additive(encoding: Any) -> bool:
-    """Whether an `encoding` is "additive"."""
+def encoding_of(estimator: Any) -> Any:
+    """Return the parameter `encoding`, and for "auto" that of an additive model, unless other parameters exclude it.
+
+    They do if they ask for an activation, for more than two levels, or for a loss without second derivatives, or if the
+    rows come in batches.
+    """
+    if not _is_auto(estimator.encoding):
+        return estimator.encoding
+    activation, loss = estimator.activation, estimator.loss
+    additive = (
+        not estimator._in_batches
+        and estimator.levels == 2
+        and (_is_auto(activation) or get_activation(activation) is None)
+        and (_is_auto(loss) or get_loss(loss).has_curvature)
+    )
+    return ADDITIVE if additive else "standard"
+
+
+def is_additive(estimator: Any) -> bool:
+    """Whether an estimator fits an additive model with interactions."""
+    encoding = encoding_of(estimator)
     return isinstance(encoding, str) and encoding == ADDITIVE
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
 def _check_additive(estimator: Any) -> None:

@@ -22,15 +22,13 @@ from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, errors_of
 from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
-from qsdp.choosing.options import TrainingOptions
+from qsdp.choosing.options import AUTO, TrainingOptions
 from qsdp.data_map import SAMPLES
 from qsdp.encoding import TableEncoder
-from qsdp.encoding.fitting import AUTO
 from qsdp.encoding.reading_rule import as_table
 from qsdp.encoding.used_columns import columns_of_training, is_frame
 from qsdp.estimators.additive import fit_additive
 from qsdp.estimators.centring import InputMoments
-from qsdp.estimators.choices import choose_encoder
 from qsdp.estimators.dask_fits import train_on_chunks
 from qsdp.estimators.input_encoding import (
     check_kind_of_array,
@@ -42,7 +40,7 @@ from qsdp.estimators.input_encoding import (
     makes_blocks,
     uses_transformer,
 )
-from qsdp.estimators.parameters import activation_of, is_additive, training_options
+from qsdp.estimators.parameters import activation_of, encoding_of, is_additive, training_options
 from qsdp.estimators.saving import save
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
@@ -68,9 +66,12 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
     _trained_beta: float
     _refined: str
     _input_moments: InputMoments | None
+    # Whether the rows of the last fit were a Dask collection.
+    _in_batches: bool = False
 
-    def _options(self) -> TrainingOptions:
+    def _options(self, *, in_batches: bool = False) -> TrainingOptions:
         """Return the parameters of the training after a check of all."""
+        self._in_batches = in_batches
         return training_options(self)
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
@@ -121,11 +122,10 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         # Threads that share small matrices wait for each other for most of the time.
         small = len(counting.y) <= MANY_ROWS and np.size(counting.X) <= CACHE_FLOATS
         with few_threads(small=small), options.limit(), progress(options.verbose) as stages:
-            began, additive = time.perf_counter(), is_additive(self.encoding)
-            chosen = additive or (isinstance(self.encoding, str) and self.encoding == AUTO)
+            began, additive = time.perf_counter(), is_additive(self)
             if additive and "chunks" in routed:
                 raise InvalidInputError(
-                    'encoding must not be "additive" for a Dask collection, which memory need not hold; use "auto"'
+                    'encoding must not be "additive" for a Dask collection, which memory need not hold; use "standard"'
                 )
             if additive:
                 with stages.stage("encode"):
@@ -134,20 +134,19 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
                 columns: Any = additive_fit.blocks
                 options = replace(options, beta=additive_fit.beta)
                 routed["network"] = additive_fit.network
-            elif chosen:
-                with stages.stage("encode"):
-                    self.encoder_, routed["fit"] = self._chosen_encoder(counting, coded, weights, options)
-                columns = encoded(self.encoder_, counting.X, warned=True)
             else:
-                fitted = fit_encoder(self.encoding, counting.X, counting.y, counting.weights, self.max_categories)
+                fitted = fit_encoder(encoding_of(self), counting.X, counting.y, counting.weights, self.max_categories)
                 self.encoder_, columns = fitted
             if self.encoder_ is None:
                 warn_of_scales(counting.X)
             inputs = self._learned_inputs(columns, counting.weights)
-            self._input_moments = None if makes_blocks(self.encoder_) else self._moments(columns, weights)
+            if additive:
+                columns = self.encoder_.inputs_of(columns)
+            tabular = additive or not makes_blocks(self.encoder_)
+            self._input_moments = self._moments(columns, weights) if tabular else None
             seconds = time.perf_counter() - began
             result = self._train(samples, inputs, coded, weights, options, **routed)
-            self._result = result.timed("encoding", seconds) if chosen else result
+            self._result = result.timed("encoding", seconds) if additive else result
             warn_of_choices()
             warn_of_gap(self.result_)
         self._expose()
@@ -180,22 +179,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         if "chunks" in routed:
             return train_on_chunks(self._predictor(), routed["chunks"], problem, options)
         last = self.result_.relaxation if self.warm_start and hasattr(self, "result_") else None
-        return run_pipeline(problem, options, start=last, fit=routed.get("fit"), network=routed.get("network"))
-
-    def _chosen_encoder(self, counting: Rows, coded: FloatArray, weights: FloatArray | None, options: Any) -> Any:
-        """Return the encoder for "auto", without the inputs that do not help on held-out rows, and its regression."""
-
-        def problem_of(columns: FloatArray) -> TrainingProblem:
-            inputs = self._with_constant(columns, _constant(columns, counting.weights))
-            problem: TrainingProblem = options.problem(inputs, coded, weights, counting.repetitions)
-            return problem
-
-        with options.choosing("inputs"):
-            return choose_encoder(counting.X, counting.weights, problem_of, self.max_categories, self._class_means())
-
-    def _class_means(self) -> Any:
-        """Return the offsets of the outputs of more than two classes, the largest of which decides, or None."""
-        return None
+        return run_pipeline(problem, options, start=last, network=routed.get("network"))
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return the moments by which effects are centred, or None if an input depends on several columns."""
@@ -259,8 +243,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         """Write the fitted estimator to a file that `qsdp.load` reads, without the training data.
 
         The file has the format of skops, no pickle, and holds parameters, encoder, labels, network, and the numbers of
-        the certificate, but not `result_`. Probabilities of losses that need a calibration are calibrated first, if
-        they have not been. A loaded estimator predicts the same bit for bit.
+        the certificate, but not `result_`. A loaded estimator predicts the same bit for bit.
 
         Raises
         ------
@@ -378,11 +361,10 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         check_is_fitted(self)
         if X.shape[1:] != (self.n_features_in_,):
             raise InvalidInputError(f"X must have shape (n, {self.n_features_in_}); got a Dask collection of {X.shape}")
-        return map_rows(getattr(self._predictor(method), method), X, dtype, *row_shape)
+        return map_rows(getattr(self._predictor(), method), X, dtype, *row_shape)
 
-    def _predictor(self, method: str = "predict") -> Any:
+    def _predictor(self) -> Any:
         """Return a copy of this estimator with the same predictions and without the data of this or an earlier fit."""
-        del method
         predictor = copy.copy(self)
         for name in ("_result", "certificate_"):
             predictor.__dict__.pop(name, None)
@@ -418,7 +400,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
     @property
     def _appends_constant(self) -> bool:
         activation = get_activation(activation_of(self))
-        rows = not makes_blocks(self.encoding) and not is_additive(self.encoding)
+        rows = not makes_blocks(self.encoding) and not is_additive(self)
         return rows and self.constant_column and (activation is None or not activation.lifted)
 
     def __sklearn_tags__(self) -> Tags:

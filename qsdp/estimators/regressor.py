@@ -38,8 +38,8 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
     beta : float or str, default="auto"
         Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
         a number > 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
-        "auto", the fraction for which the relaxation should leave a gradient of the loss as large as the best
-        quadratic ridge regression leaves.
+        "auto": for additive models, the fraction with the smallest loss on held-out rows; otherwise the one for which
+        the relaxation should leave a gradient of the loss as large as the best quadratic ridge regression leaves.
     loss : str or Loss, default="auto"
         "squared" as in the paper, "absolute", "huber", or a loss object of `qsdp.losses`. "auto" is "squared".
     activation : None, str, (a, b, c) or PolynomialActivation, default="auto"
@@ -50,15 +50,14 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
         Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Levels are useful for
         activations with a linear or constant part, and for a fixed number of neurons.
     encoding : {"auto", "additive", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
-        How the columns of X become inputs of the network, see `qsdp.encoding.TableEncoder`. "standard" standardises
-        numbers and clips them at three standard deviations, "thresholds" turns each number into at most three bits,
-        "both" uses both. "auto" starts from "standard" and adds 5, then 20 thresholds per column (with more than 4000
-        rows, possibly the best splits of boosted trees instead), as long as the errors of ridge regressions on
-        left-out rows clearly fall. Wide tables, and long ones with many outputs, get fewer thresholds, and no table
-        more than 240. Then inputs are dropped without which these errors do not grow. Categories of data frames and
-        missing entries become bits, and inputs are scaled to rows of norm about 1.5. "additive": real weights on inputs
-        and thresholds, and neurons on the same inputs (`qsdp.encoding.AdditiveBlocks`), with 0, 5 or 20 thresholds per
-        column and beta chosen on held-out rows. "none" or None uses X unchanged.
+        How the columns of X become inputs of the network. "additive": real weights on inputs and thresholds, and
+        neurons on the same inputs (`qsdp.encoding.AdditiveBlocks`), with 0, 5 or 20 thresholds per column and beta
+        chosen by the loss on held-out rows. "standard", "thresholds" and "both" have neurons only, on the inputs of
+        `qsdp.encoding.TableEncoder`: "standard" standardises numbers and clips them at three standard deviations,
+        "thresholds" turns each number into at most three bits, "both" uses both, and inputs are scaled to rows of norm
+        about 1.5. "auto" is "additive", or "standard" where a network cannot be additive: with an activation, more than
+        two levels or a loss without second derivatives, and for Dask collections. Categories of data frames and missing
+        entries become bits. "none" or None uses X unchanged.
         A transformer of scikit-learn is cloned and fitted to X and y as in a pipeline. X has two dimensions and may
         then hold text and missing entries; the output must be numeric and is converted to a dense array. With
         `qsdp.encoding.Patches` or `Windows`, X are images or series, and the network is one on blocks: bilinear, so
@@ -192,7 +191,7 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
         return self._fit_to(X, y, sample_weight)
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkRegressor:
-        options = self._options()
+        options = self._options(in_batches=is_collection(X))
         loss = get_loss(self._loss)
         if loss.for_classes:
             raise InvalidInputError(f"loss must be a loss of real targets for a regressor; got {self.loss!r}")

@@ -19,7 +19,6 @@ from qsdp.certificates import Certificate
 from qsdp.choosing.options import REFINEMENTS
 from qsdp.encoding import AdditiveBlocks, TableEncoder
 from qsdp.encoding.region_moments import BlockEncoder
-from qsdp.estimators.calibration import Calibration, Lines
 from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.input_encoding import has_encoder, makes_blocks, uses_transformer
 from qsdp.estimators.parameters import activation_of, is_additive
@@ -53,12 +52,12 @@ _CHECKS: Checks = {
     "_input_moments": lambda value: value is None or type(value) is dict,
     "_importances": lambda value: True,
     "_trained_beta": lambda value: is_number(value) and value >= 0.0,
+    "_in_batches": lambda value: type(value) is bool,
     "_refined": lambda value: is_text(value) and value in REFINEMENTS,
 }
 _OF_CLASSIFIERS: Checks = {
     "classes_": lambda value: isinstance(value, np.ndarray),
     "_class_factors": lambda value: True,
-    "calibration_": lambda value: value is None or type(value) is dict,
 }
 
 
@@ -84,15 +83,13 @@ def packed(model: Any) -> dict[str, Any]:
     }
     if isinstance(model.encoder_, BlockEncoder):
         learned["encoder_"] = model.encoder_.to_state()
-        if is_additive(model.encoding):
+        if is_additive(model):
             learned["encoder_"]["parameters"] = model.encoder_.get_params()
     for name, kind in _BUILT.items():
         value = learned[name]
         learned[name] = value and {one.name: getattr(value, one.name) for one in fields(kind)}
     # Proofs hold the training data.
     del learned["certificate_"]["proof"]
-    if learned.get("calibration_") is not None:
-        learned["calibration_"] = learned["calibration_"].lines._asdict()
     return {name: _plain(value) for name, value in sorted((parameters | learned).items())}
 
 
@@ -162,11 +159,11 @@ def _encoder(model: Any) -> Any:
     if makes_blocks(model.encoding):
         state, encoder = encoder, clone(model.encoding)
         encoder.restore(state)
-    elif is_additive(model.encoding):
+    elif is_additive(model):
         encoder = AdditiveBlocks.of_state(encoder)
     expected: type[Any] = type(model.encoding)
     if isinstance(model.encoding, str):
-        expected = AdditiveBlocks if is_additive(model.encoding) else TableEncoder
+        expected = AdditiveBlocks if is_additive(model) else TableEncoder
     if has_encoder(model.encoding) != (encoder is not None) or (encoder is not None and type(encoder) is not expected):
         raise StorageError(f"encoder_ does not belong to encoding={model.encoding!r:.60}")
     if isinstance(encoder, TableEncoder):
@@ -208,14 +205,13 @@ def _check_inputs(model: Any) -> None:
 
 
 def _check_outputs(model: Any) -> None:
-    """Check that the network, labels, and the scaling and calibration of outputs belong together."""
+    """Check that the network, labels, and the scaling of outputs belong together."""
     network, scaling = model.network_, model.target_scaling_
     shape, count = network.output_shape, network.n_outputs
     offset, scale = (_numbers(f"target_scaling_.{name}", getattr(scaling, name), shape) for name in ("offset", "scale"))
     if not np.all(scale > 0.0):
         raise StorageError("target_scaling_.scale must be positive")
-    centre = None if scaling.centre is None else _numbers("target_scaling_.centre", scaling.centre, shape)
-    model.target_scaling_ = TargetScaling(offset, scale, centre)
+    model.target_scaling_ = TargetScaling(offset, scale)
     if model._score_range is not None:
         _numbers("_score_range", model._score_range, (2, count))
     certificate = model.certificate_
@@ -227,7 +223,6 @@ def _check_outputs(model: Any) -> None:
             raise StorageError(f"the loss {model._loss!r:.60} belongs to classifiers")
         return
     _check_labels(model.classes_)
-    loss = get_loss(model._loss)
     labels = len(model.classes_)
     if count > labels or (labels > 2 and count != labels):
         raise StorageError(f"the network has {count} outputs for {labels} labels")
@@ -235,13 +230,6 @@ def _check_outputs(model: Any) -> None:
         _numbers("_class_factors", model._class_factors, (labels,)) > 0.0
     ):
         raise StorageError("_class_factors must be positive")
-    if (model.calibration_ is None) != loss.probabilistic:
-        raise StorageError(f"the loss {loss!r:.60} {'needs no' if loss.probabilistic else 'needs a'} calibration")
-    if model.calibration_ is not None:
-        lines = {name: np.asarray(line) for name, line in model.calibration_.items()}
-        for name, line in lines.items():
-            _numbers(f"calibration_.{name}", line, line.shape if line.shape == shape else ())
-        model.calibration_ = Calibration.of_lines(Lines(**lines), model.target_scaling_, labels > 2)
 
 
 def _check_labels(classes: npt.NDArray[Any]) -> None:

@@ -24,14 +24,10 @@ class TargetScaling:
     ----------
     offset, scale : ndarray of shape () or (C,)
         One for each output; scales are positive.
-    centre : ndarray of shape () or (C,), optional
-        Offset of the targets in training, if it differs from that of the predictions: the scores of classes may have
-        offsets of their own.
     """
 
     offset: FloatArray
     scale: FloatArray
-    centre: FloatArray | None = None
 
     @classmethod
     def of(
@@ -58,21 +54,13 @@ class TargetScaling:
 
     def encode(self, target: FloatArray) -> FloatArray:
         """Return targets as outputs of a network."""
-        coded: FloatArray = (target - self._centre) / self.scale
+        coded: FloatArray = (target - self.offset) / self.scale
         return coded
 
     def targets(self, coded: FloatArray) -> FloatArray:
         """Return the targets that `encode` coded."""
-        targets: FloatArray = self._centre + self.scale * coded
+        targets: FloatArray = self.offset + self.scale * coded
         return targets
-
-    @property
-    def _centre(self) -> FloatArray:
-        return self.offset if self.centre is None else self.centre
-
-    def deciding_by(self, offset: FloatArray) -> TargetScaling:
-        """Return the same coding of targets with other offsets of the predictions."""
-        return self if np.array_equal(offset, self.offset) else TargetScaling(offset, self.scale, self.offset)
 
     def decode(self, outputs: FloatArray) -> FloatArray:
         """Return outputs of a network as predictions."""

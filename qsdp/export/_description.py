@@ -22,7 +22,6 @@ from qsdp.networks import BilinearNetwork, IntegerForm, PolynomialNetwork
 
 if TYPE_CHECKING:
     from qsdp.encoding import AdditiveBlocks
-    from qsdp.estimators.calibration import Calibration
     from qsdp.estimators.centring import InputMoments
 
 __all__ = [
@@ -61,11 +60,9 @@ class ModelDescription:
     classes : tuple
         Labels by class number, as Python values; empty for a network alone and for a regressor.
     link : {"none", "logistic", "normalised", "softmax"}
-        Map from scores, or log odds if there is a calibration, to probabilities. "logistic": the logistic function of
-        the score of class 1. "normalised": the logistic functions of all scores, divided by their
-        sum. "softmax": the softmax of all scores. "none": there are no probabilities.
-    calibration : Calibration or None
-        Its `lines`, computed on first access, are slopes and intercepts from scores to log odds.
+        Map from scores to probabilities. "logistic": the logistic function of the score of class 1. "normalised": the
+        logistic functions of all scores, divided by their sum. "softmax": the softmax of all scores. "none": there are
+        no probabilities.
     ranges : tuple of two ndarray of shape (d,), or None
         Smallest and largest inputs in training, without the constant, if they are known; those of a sample of the
         rows for an estimator fitted to Dask collections.
@@ -85,7 +82,6 @@ class ModelDescription:
     constant: float | None = None
     classes: tuple[Any, ...] = ()
     link: str = "none"
-    calibration: Calibration | None = None
     ranges: tuple[FloatArray, FloatArray] | None = None
     moments: InputMoments | None = None
     blocks: Any = None
@@ -357,7 +353,8 @@ def _of_additive(model: Any, blocks: AdditiveBlocks, encoding: Encoding) -> Mode
     if hasattr(model, "table_"):
         encoding = encoding.trimmed()
     network = blocks.network_of_columns(model.network_)
-    return ModelDescription(network, encoding=encoding, constant=1.0, **_targets(model))
+    moments = _moments(model, encoding)
+    return ModelDescription(network, encoding=encoding, constant=1.0, moments=moments, **_targets(model))
 
 
 def _targets(model: Any) -> dict[str, Any]:
@@ -377,7 +374,6 @@ def _targets(model: Any) -> dict[str, Any]:
         targets |= {
             "decision": decision,
             "classes": tuple(map(_plain_label, model.classes_.tolist())),
-            "calibration": model.calibration_,
             "link": _link(get_loss(model._loss), decision),
         }
     return targets
@@ -405,7 +401,9 @@ def _decision(network: Network) -> str:
 
 
 def _link(loss: Loss, decision: str) -> str:
-    """Return the name of the map from scores or calibrated log odds to class probabilities."""
-    if loss.coupled and loss.probabilistic:
+    """Return the name of the map from scores to class probabilities, if the loss gives any."""
+    if not loss.probabilistic:
+        return "none"
+    if loss.coupled:
         return "softmax"
     return "normalised" if decision == "argmax" else "logistic"

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,10 @@ def refit(
         else:
             refitted = _free(network, problem, tol, bar)
     if second_layer != "shared" or network.shared_alpha:
-        refitted = min(refitted, network, key=problem.objective)
+        objectives = [problem.objective(refitted), problem.objective(network)]
+        good = [value <= (1.0 + ROUNDING) * min(objectives) for value in objectives]
+        # Of two that are equal up to rounding, which would otherwise decide, the one with fewer neurons.
+        refitted = min(compress([refitted, network], good), key=lambda candidate: candidate.n_neurons)
     return refitted if bits is None else in_bits(refitted, problem, bits)
 
 

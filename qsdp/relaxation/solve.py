@@ -28,7 +28,7 @@ from qsdp.relaxation.scaled import Progress, RawSolution, ScaledProblem, Setting
 from qsdp.relaxation.shortfall import falls_short, warn_of_shortfall
 from qsdp.relaxation.solution import Relaxation, finish, join_outputs
 
-__all__ = ["check_callback", "solve_relaxation", "solve_with"]
+__all__ = ["check_callback", "solve_relaxation", "solve_with", "warn_of_zero"]
 
 #: Iterations of splitting after another method ended above the tolerance; three times as many are no better.
 _ANOTHER_TRY = 3000
@@ -171,7 +171,7 @@ def solve_with(
     backend = choose_backend(solver, scaled.instance, settings)
     if (zero := _zero_if_optimal(scaled, settings.tol)) is not None:
         if not quiet and zero.status == "optimal":
-            _warn_of_zero(problem)
+            warn_of_zero(problem)
         return zero
     if not backend.certified:
         return _solve_apart(scaled, backend, settings, n_jobs, bar)
@@ -295,7 +295,8 @@ def _zero_if_optimal(scaled: ScaledProblem, tol: float) -> Relaxation | None:
     return replace(zero, solve_time=time.perf_counter() - start) if zero.relative_gap <= ROUNDING else None
 
 
-def _warn_of_zero(problem: TrainingProblem) -> None:
+def warn_of_zero(problem: TrainingProblem) -> None:
+    """Warn that the zero network is optimal, with the reason and the remedy."""
     columns = np.any(problem.map.active_coordinates()[: problem.n_features]) or problem.map.layout.weights
     zero = {"X": not columns, "y": not np.any(problem.y)}
     empty = [name for name, holds in zero.items() if holds]

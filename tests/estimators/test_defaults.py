@@ -41,18 +41,12 @@ def outputs(model: Any, data: Any) -> np.ndarray:
     return model.decision_function(data) if hasattr(model, "decision_function") else model.predict(data)
 
 
-def few(estimator: type) -> dict[str, Any]:
-    """Return options that spare time where the point is another: a beta that is not searched for, or among few."""
-    return {"betas": 4, "cv": 2} if estimator.__name__.endswith("CV") else {"beta": "2%"}
-
-
 def predictions(estimator: type, data: Any, y: Any = None, at: Any = None, **fit: Any) -> np.ndarray:
-    """Return what an estimator gives for the data it is fitted to: of defaults, but for the seed and fewer betas."""
-    options = few(estimator) if estimator.__name__.endswith("CV") else {}
+    """Return what an estimator gives for the data it is fitted to: of defaults, but for the seed."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="the certified gap is|with beta=", category=QSDPWarning)
-        model = estimator(random_state=0, **options).fit(data, target(estimator) if y is None else y, **fit)
+        model = estimator(random_state=0).fit(data, target(estimator) if y is None else y, **fit)
     return outputs(model, data if at is None else at)
 
 
@@ -150,7 +144,7 @@ def test_tables_of_text_and_missing_entries(estimator: type, encoding: str) -> N
     data, y = table(pd), target(estimator)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="X .*feature names")
-        model = estimator(encoding=encoding, random_state=0, **few(estimator)).fit(data, y)
+        model = estimator(encoding=encoding, random_state=0, beta="2%").fit(data, y)
     assert model.feature_names_in_.tolist() == ["age", "size", "city", "member"]
     assert np.all(np.isfinite(outputs(model, data)))
     assert model.score(data, y) > (0.75 if y is CODES else 0.3)
@@ -258,14 +252,20 @@ def test_transformers_as_encodings(estimator: type) -> None:
 
 
 @both
-def test_an_automatic_encoding_has_inputs_of_those_by_name(estimator: type) -> None:
+def test_the_automatic_encoding_is_additive_where_a_network_can_be(estimator: type) -> None:
     y = target(estimator)
-    model = estimator(encoding="auto", random_state=0).fit(X, y)
-    standard = estimator(encoding="standard", beta="5%", random_state=0).fit(X, y)
-    assert set(model.encoder_.get_feature_names_out()) <= set(standard.encoder_.get_feature_names_out())
-    inputs = model.encoder_.transform(X)
-    by_hand = estimator(encoding="none", beta=model.result_.problem.beta, random_state=0).fit(inputs, y)
-    np.testing.assert_allclose(outputs(by_hand, inputs), outputs(model, X), rtol=1e-9)
+    automatic, additive = (
+        estimator(encoding=encoding, beta="5%", random_state=0).fit(X, y) for encoding in ("auto", "additive")
+    )
+    np.testing.assert_array_equal(outputs(automatic, X), outputs(additive, X))
+    for options in ({"levels": 3}, {"activation": "relu_like"}, {"loss": "absolute"}):
+        automatic, standard = (
+            estimator(8, encoding=encoding, beta="5%", random_state=0, **options).fit(X, y)
+            for encoding in ("auto", "standard")
+        )
+        np.testing.assert_array_equal(outputs(automatic, X), outputs(standard, X))
+        with pytest.raises(InvalidInputError, match='for encoding="additive"'):
+            estimator(encoding="additive", **options).fit(X, y)
 
 
 # -- how good ------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_a_classifier_is_not_far_from_logistic_regression() -> None:
 @both
 def test_large_gaps_are_warned_of(estimator: type) -> None:
     with pytest.warns(QSDPWarning, match=r"the certified gap is \d+ % .*refine='polish', more neurons or a larger"):
-        estimator(3, beta=0.01, refine="none", random_state=0).fit(X, target(estimator))
+        estimator(3, beta=0.01, encoding="standard", refine="none", random_state=0).fit(X, target(estimator))
     with warnings.catch_warnings():
         warnings.simplefilter("error", QSDPWarning)
         estimator(beta="5%", random_state=0).fit(X, target(estimator))
@@ -341,7 +341,7 @@ def test_classes_of_fewer_samples_than_folds(loss: str) -> None:
     X, y = rng.normal(size=(40, 3)), np.repeat([0, 1, 2], [20, 18, 2])
     model = QuantizedNetworkClassifier(loss=loss, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.45
-    assert model.predict_proba(X).shape == (40, 3)
+    assert model.decision_function(X).shape == (40, 3)
 
 
 def test_small_tables_use_one_thread() -> None:

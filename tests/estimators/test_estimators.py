@@ -116,7 +116,7 @@ def test_tags() -> None:
 
 @both
 def test_parameters(estimator: type) -> None:
-    own = PARAMETERS | ({"class_weight": None, "probability": False} if estimator is Classifier else {})
+    own = PARAMETERS | ({"class_weight": None} if estimator is Classifier else {})
     assert estimator().get_params() == own
     changed = estimator().set_params(beta=3.0, loss=Huber(0.5), n_neurons=7)
     assert changed.get_params() == own | {"beta": 3.0, "loss": Huber(0.5), "n_neurons": 7}

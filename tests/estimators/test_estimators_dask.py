@@ -85,7 +85,8 @@ def test_a_classifier_of_frames_of_unknown_lengths(loss: str) -> None:
     assert isinstance(predicted, dd.Series)
     assert predicted.compute().index.equals(frame.index)
     assert predicted.compute().tolist() == there.predict(frame[inputs]).tolist()
-    np.testing.assert_allclose(there.predict_proba(parts[inputs]).compute(), there.predict_proba(frame[inputs]))
+    if loss == "logistic":
+        np.testing.assert_allclose(there.predict_proba(parts[inputs]).compute(), there.predict_proba(frame[inputs]))
     np.testing.assert_allclose(there.decision_function(parts[inputs]).compute(), there.decision_function(frame[inputs]))
 
 
@@ -101,7 +102,7 @@ def test_losses_that_need_rows_are_certified_on_all(monkeypatch: pytest.MonkeyPa
     assert 0.5 * optimum < there.certificate_.lower_bound <= optimum * (1.0 + 1e-9)
     with pytest.raises(InvalidInputError, match="resample needs all rows"):
         there.resample(50)
-    assert there.predict_proba(blocks(X)[0]).shape == (N_ROWS, 2)
+    assert there.decision_function(blocks(X)[0]).shape == (N_ROWS,)
 
 
 @pytest.mark.parametrize("largest", [2, 64], ids=["rows kept", "statistics"])

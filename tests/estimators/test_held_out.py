@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import qsdp
 from qsdp import QuantizedNetworkClassifier, TrainingProblem
-from qsdp._utils import deadline
 from qsdp.choosing.distinct_rows import Cells, DistinctRows
-from qsdp.estimators.held_out import held_out_folds, held_out_predictions
+from qsdp.estimators.held_out import held_out_folds
 
 
 def cells_of(problem: TrainingProblem) -> Cells:
@@ -103,23 +101,3 @@ def test_weights_of_classes_count_no_rows() -> None:
     weights = np.r_[np.full(20, 2.0), np.ones(20), [0.0] * 10]
     rows = fit(np.r_[X, X[:10]], np.r_[y, ~y[:10]], weights).result_.rows
     np.testing.assert_array_equal(rows.repetitions, weights[:40])
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_predictions_are_those_of_relaxations_of_the_other_samples(loss: str) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    y = np.sign(X[:, 0] + 0.3 * rng.normal(size=40))
-    problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like")
-    parts = list(held_out_predictions(problem))
-    assert [len(predicted) for _, predicted in parts] == [10] * 4
-    for (held_out, predicted), (training, _, share) in zip(parts, held_out_folds(problem), strict=True):
-        assert share == 0.75
-        exact = qsdp.solve_relaxation(training.with_beta(0.75), tol=1e-8).outputs(held_out.X)
-        exact = np.clip(exact, -1.0, 1.0) if loss == "squared" else exact
-        # The objective is known to a hundredth, and predictions to about its root.
-        assert np.abs(predicted - exact).max() < 0.2
-    with deadline.within(0.0):
-        assert len(list(held_out_predictions(problem))) == 1
-    few = problem.take(np.arange(7))
-    assert [len(held_out.y) for held_out, _ in held_out_predictions(few)] == [7]

@@ -91,7 +91,7 @@ CASES: dict[str, tuple[Callable[..., Any], str, dict[str, Any]]] = {
     "defaults": (table, "text", {}),
     "joint": (table, "objects", {"loss": CrossEntropy(), "n_neurons": 12}),
     "weighted": (table, "integers", {"loss": "logistic", "class_weight": {5: 1.0, 6: 2.0, np.int64(7): 1.0}}),
-    "balanced": (table, "booleans", {"loss": Logistic(), "class_weight": "balanced", "probability": True}),
+    "balanced": (table, "booleans", {"loss": Logistic(), "class_weight": "balanced"}),
     "weighted truth": (table, "booleans", {"class_weight": {False: 1.0, True: 2.0}}),
     "hinge": (table, "floats", {"loss": Hinge(), "activation": None}),
     "squared hinge": (table, "booleans", {"loss": SquaredHinge(), "encoding": "thresholds", "beta": "10%"}),
@@ -146,7 +146,7 @@ def results(model: Any, case: str) -> dict[str, Any]:
     for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
         if hasattr(model, method):
             answers[method] = getattr(model, method)(X)
-    if case.startswith("additive"):
+    if isinstance(model.encoder_, AdditiveBlocks):
         answers |= {"inputs": model.network_inputs(X).rows, "expression": model.to_expression()}
     elif case not in {"images", "series"}:
         answers |= {"inputs": model.network_inputs(X), "expression": model.to_expression()}

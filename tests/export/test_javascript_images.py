@@ -73,7 +73,7 @@ def test_classifiers(n_classes, engine, tmp_path):
     mine = load_digits().target < n_classes
     X, y = (15 * load_digits().images[mine]).astype(np.uint8), load_digits().target[mine]
     names = np.array([f"digit {k}" for k in range(10)])[y]
-    for loss in ("squared", "cross_entropy") if engine == "node" else ("squared",):
+    for loss in ("logistic", "cross_entropy") if engine == "node" else ("logistic",):
         model = QuantizedNetworkClassifier(
             n_neurons=60, encoding=Patches(3, regions=2), loss=loss, beta="3%", refine="none", random_state=0
         ).fit(X[:300], names[:300])

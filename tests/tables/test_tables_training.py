@@ -232,9 +232,10 @@ def test_nothing_is_learned_from_the_held_out_rows() -> None:
         fit_to(qsdp.QuantizedNetworkRegressor(random_state=0), table(one), "y", test_size=0.2)
         for one in (columns, changed)
     )
-    assert first.encoder_.encoding_ == second.encoder_.encoding_
+    assert first.encoder_.inputs_.encoding_ == second.encoder_.inputs_.encoding_
     assert first.table_ == second.table_
     np.testing.assert_array_equal(first.network_.U, second.network_.U)
+    np.testing.assert_array_equal(first.network_.weights, second.network_.weights)
 
 
 # -- the problem of a model ---------------------------------------------------------------------------------

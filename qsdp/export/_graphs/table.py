@@ -149,11 +149,6 @@ def add_label(graph: Graph, scores: str, description: ModelDescription, labels: 
 def add_probabilities(graph: Graph, scores: str, description: ModelDescription) -> str:
     """Add nodes for probabilities of shape (n, k), for k classes."""
     odds = scores
-    if description.calibration is not None:
-        slopes, intercepts = description.calibration.lines
-        odds = graph.add("Mul", odds, slopes)
-        if np.any(intercepts):
-            odds = graph.add("Add", odds, intercepts)
     if description.link == "logistic":
         odds = graph.add("Mul", odds, np.array([[0.0, 1.0]]))
     elif description.link == "normalised":

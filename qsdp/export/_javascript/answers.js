@@ -16,7 +16,6 @@ const logOfLogistic = (odds) => Math.min(odds, 0) - Math.log1p(Math.exp(-Math.ab
 
 function predictProba(row, options) {
   let odds = scoresOf(inputsOf(row, options));
-  if (MODEL.slopes) odds = odds.map((score, output) => MODEL.slopes[output] * score + MODEL.intercepts[output]);
   if (link === "logistic") odds = [0, odds[0]];
   else if (link === "normalised") odds = odds.map(logOfLogistic);
   const largest = Math.max(...odds);

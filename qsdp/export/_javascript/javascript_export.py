@@ -167,9 +167,6 @@ def _answers_data(description: ModelDescription) -> dict[str, Any]:
     }
     if description.classes:
         data["classes"] = [_exact(label) for label in description.classes]
-    if description.calibration is not None:
-        for name, line in description.calibration.lines._asdict().items():
-            data[name] = (line + 0.0 * description.offset).tolist()
     return data
 
 

@@ -1,11 +1,8 @@
-"""Choice of the encoding of a table and of its inputs by cross-validated quadratic ridge regression."""
+"""Selection of the inputs of a wide table by cross-validated recursive elimination."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from itertools import chain, starmap
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,40 +10,25 @@ from scipy.linalg import cho_factor, cho_solve
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import SECOND, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.activations import PolynomialActivation
 from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.regression import (
     MAX_FUNCTIONS,
     MAX_TRAINED,
-    MIN_ROWS,
     LeftOut,
     RidgeFit,
     left_out_fit,
     normalised,
 )
-from qsdp.encoding import Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.fitting import FEW
-from qsdp.encoding.scales import NO_GAIN, scaled_to_rows
-from qsdp.estimators.correlations import by_correlation
-from qsdp.estimators.thresholds import (
-    FEWEST,
-    MANY,
-    MAX_INPUTS,
-    affordable_thresholds,
-    distributions,
-    numbers_of,
-    thresholds_per_column,
-    with_splits,
-    with_thresholds,
-)
 from qsdp.problem import TrainingProblem
 from qsdp.training_data import quadratic_map
 
-__all__ = ["choose_encoder"]
+__all__ = ["useful_inputs"]
 
-#: Gain required of more inputs, in standard errors; 0.5 to 3 are as accurate.
+#: Gain required of the ranking by correlations, in standard errors.
 _STANDARD_ERRORS = 1.5
 
 #: Number of folds of the elimination.
@@ -66,157 +48,7 @@ _STEPS = 10.0 ** np.array([1.0, 0.5, 0.0, -0.5])
 _HOPELESS, _NEGLIGIBLE = 3.0, 0.25
 
 
-def choose_encoder(
-    X: Any,
-    weights: FloatArray | None,
-    problem_of: Callable[[FloatArray], TrainingProblem],
-    max_categories: int = EncodingRule.max_categories,
-    class_means: Any = None,
-) -> tuple[TableEncoder, RidgeFit | None]:
-    """Fit the encoder of a table whose inputs have the smallest errors on held-out rows.
-
-    The encoder standardises numbers, adds 5, then 20 thresholds per column as long as the errors decrease
-    significantly, and eliminates inputs as long as the errors do not increase. Of more than four thousand distinct
-    rows, the best splits of boosted trees replace them if this decreases the errors significantly. If the inputs are
-    too many for thresholds, these are added to those that remain. After a time limit, the best encoding so far is
-    returned.
-
-    Parameters
-    ----------
-    X : array or data frame of n rows
-    weights : ndarray of shape (n,), optional
-        Positive weights of the rows.
-    problem_of : callable
-        Returns the training problem of inputs of shape (n, width).
-    max_categories : int, default=50
-        Largest number of categories of a column that have bits.
-    class_means : ndarray of shape (C,) or float, optional
-        Offsets of the outputs of more than two classes, the largest of which decides.
-
-    Returns
-    -------
-    encoder : TableEncoder
-    fit : RidgeFit or None
-        Regression on its inputs, if it was computed.
-    """
-    rule = EncodingRule.recommended("standard", X.shape[1], max_categories)
-    encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(X, sample_weight=weights)
-    table, standard = encoder._table(X, warned=True), encoder.encoding_
-    columns = standard.encode(table)
-    rows = DistinctRows.from_rows(columns)
-
-    def candidate(encoding: Encoding, columns: FloatArray, n_thresholds: int = 0) -> Candidate:
-        scaled, inputs = scaled_to_rows(encoding, columns, weights)
-        return Candidate(scaled, n_thresholds, problem_of(inputs))
-
-    spread = distributions(standard, table, weights)
-    if rows.count > MANY and MAX_INPUTS - standard.width < FEWEST * len(spread) < MAX_INPUTS:
-        # Fewer inputs make room for thresholds.
-        kept = useful_inputs(problem_of(columns), rows, standard.width)
-        standard, columns = standard.restricted(kept), columns[:, kept]
-    while True:
-        spread = {position: spread[position] for position in numbers_of(standard) if position in spread}
-        first = candidate(standard, columns)
-        affordable = affordable_thresholds(standard.width, len(spread), first.problem.n_outputs, rows.count)
-        counts = thresholds_per_column(len(spread), affordable)
-        most = max(counts, default=0)
-        others = with_thresholds(standard, table, columns, spread, counts)
-        best = first_clear_best(chain([first], starmap(candidate, others)), rows, class_means)
-        if spread and rows.count > MANY:
-            others = with_splits(standard, table, columns, spread, affordable, first.problem, rows)
-            best = first_clear_best(chain([best], starmap(candidate, others)), rows, class_means)
-        kept = useful_inputs(best.problem, rows, best.encoding.width, best.fit)
-        too_many = bool(spread) and most < FEWEST
-        if best.n_thresholds or len(kept) == standard.width or not too_many:
-            break
-        # The columns that remain may have as many thresholds as they need.
-        standard, columns = standard.restricted(kept), columns[:, kept]
-    if best.n_thresholds:
-        encoder.set_params(encoding="both", n_thresholds=best.n_thresholds)
-    found = best.encoding
-    if len(kept) < found.width:
-        found, _ = scaled_to_rows(found.restricted(kept), best.problem.X[:, kept], weights)
-    unused = sorted(set(encoder.encoding_.used) - set(found.used))
-    encoder.dropped_ = {**encoder.dropped_, **{found.columns[position].name: NO_GAIN for position in unused}}
-    encoder.encoding_ = found
-    return encoder, best.fit if found is best.encoding else None
-
-
-# -- encodings ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """Encoding, training problem of its inputs, and its regression, if already computed."""
-
-    encoding: Any
-    n_thresholds: int
-    problem: TrainingProblem
-    fit: RidgeFit | None = None
-
-
-def first_clear_best(candidates: Iterator[Candidate], rows: DistinctRows, class_means: Any = None) -> Candidate:
-    """Choose the first candidate on which the next, with more inputs, does not clearly improve.
-
-    Parameters
-    ----------
-    candidates : iterator of Candidate
-        At least one. The search ends at the first that is no clear gain, or once a time limit has passed.
-    rows : DistinctRows
-        Distinct rows of the samples.
-    class_means : ndarray of shape (C,) or float, optional
-        Offsets of the outputs of more than two classes. Then an improvement does not misclassify more left-out rows.
-    """
-    best = next(candidates)
-    if rows.count < MIN_ROWS:
-        return best
-    for other in candidates:
-        if other.encoding == best.encoding:
-            continue
-        if deadline.over():
-            break
-        fit = best.fit or left_out_fit(best.problem, rows)
-        best = replace(best, fit=fit)
-        if deadline.over():
-            break
-        found = left_out_fit(other.problem, rows)
-        if not is_clear_gain(fit.errors - found.errors, fit.errors):
-            break
-        if class_means is not None and misclassifies_more(found, fit, class_means):
-            break
-        best = replace(other, fit=found)
-    return best
-
-
-def misclassifies_more(found: RidgeFit, fit: RidgeFit, class_means: Any) -> bool:
-    """Whether `found` misclassifies more left-out rows than `fit`, by more than one standard error.
-
-    Thresholds let the outputs of several classes follow their one-hot targets more closely, where these are far from
-    quadratic, but the noise of more functions can change which output is the largest.
-    """
-    before, after = (
-        one.left_out.weights
-        * (np.argmax(one.outputs + class_means, axis=1) != np.argmax(one.left_out.targets + class_means, axis=1))
-        for one in (fit, found)
-    )
-    worse = after - before
-    return bool(worse.mean() > standard_error(worse))
-
-
-def is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
-    """Whether errors fell by more than a hundredth and more than 1.5 standard errors."""
-    return bool(gains.mean() > max(0.01 * float(errors.mean()), _STANDARD_ERRORS * standard_error(gains)))
-
-
-def standard_error(numbers: FloatArray) -> float:
-    """Compute the standard error of the mean."""
-    return float(numbers.std(ddof=1) / np.sqrt(len(numbers)))
-
-
-# -- inputs -------------------------------------------------------------------------------------------------------
-
-
-def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None) -> IntArray:
+def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
     r"""Select the fewest of the first `n_inputs` columns of a problem without losing held-out accuracy.
 
     This is cross-validated recursive elimination. A quadratic ridge regression, as in `left_out_fit`, is fitted
@@ -226,7 +58,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     all rows would bias the errors. Equal rows may be in different folds.
 
     If a regression on all inputs has more than a thousand functions, it may learn its rows by heart, and rank inputs at
-    random. Then the elimination also starts with the inputs that `by_correlation` ranks first, as many as have fewer
+    random. Then the elimination also starts with the inputs that `_by_correlation` ranks first, as many as have fewer
     functions, and this is the choice if its errors are clearly smaller. Thousands of inputs, whose products would take
     seconds, are not ranked so; of more than a thousand rows, all of these remain.
 
@@ -237,12 +69,11 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     Parameters
     ----------
     problem : TrainingProblem
-        Training problem; its beta is ignored. Columns after the first `n_inputs`, such as a constant, are always used.
+        Training problem of a bilinear network; its beta is ignored. Columns after the first `n_inputs`, such as a
+        constant, are always used.
     rows : DistinctRows
         Distinct rows of the problem's samples, in these or other inputs.
     n_inputs : int
-    fit : RidgeFit, optional
-        Regression on all inputs, if already computed.
 
     Returns
     -------
@@ -254,7 +85,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
     ranks = passed * _pair_operations(problem, n_inputs) <= SECOND
     if rows.count < FEW or n_inputs <= 2 or deadline.over() or (rows.count > MAX_FUNCTIONS and not ranks):
         return everything
-    fit = fit or left_out_fit(problem, rows)
+    fit = left_out_fit(problem, rows)
     counts = [n_inputs]
     while ranks and counts[-1] * (counts[-1] + 1) > 2 * MAX_FUNCTIONS:
         counts.append(_fewer(counts[-1]))
@@ -266,7 +97,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, f
         return _fewest_of_all_rows(problem, n_inputs, [*good, *reversed(wide)] or [everything], fit)
     tried = elimination.steps([everything] * (1 + _FOLDS), fit.strength)
     others = elimination.steps(elimination.ranked(counts[-1]), fit.strength) if len(counts) > 1 else []
-    if tried and others and is_clear_gain(_smallest(tried) - _smallest(others), _smallest(tried)):
+    if tried and others and _is_clear_gain(_smallest(tried) - _smallest(others), _smallest(tried)):
         tried = others
     return next(iter(_good_ones(tried)), everything)
 
@@ -280,7 +111,7 @@ def _order(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntAr
     """Rank the first `n_inputs` columns by correlations on all rows, or as many as take about a second."""
     affordable = int(SECOND / _pair_operations(problem, n_inputs))
     used = LeftOut.from_problem(problem, rows, trained=min(affordable, MAX_TRAINED))
-    return by_correlation(problem.X[used.samples, :n_inputs], used.means, used.row_weights)
+    return _by_correlation(problem.X[used.samples, :n_inputs], used.means, used.row_weights)
 
 
 def _pair_operations(problem: TrainingProblem, n_inputs: int) -> float:
@@ -297,7 +128,7 @@ def _good_ones(tried: list[tuple[IntArray, FloatArray]]) -> list[IntArray]:
         return []
     steps, smallest = tried[::-1], _smallest(tried)
     first = [_as_good(errors, smallest, _NEGLIGIBLE) for _, errors in steps].index(True)
-    return [own for own, _ in steps[first:]]
+    return [inputs for inputs, _ in steps[first:]]
 
 
 def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: list[IntArray], fit: RidgeFit) -> IntArray:
@@ -314,21 +145,65 @@ def _fewest_of_all_rows(problem: TrainingProblem, n_inputs: int, candidates: lis
 
     def tried(inputs: IntArray) -> tuple[IntArray, FloatArray]:
         columns = np.hstack([X[:, inputs], X[:, n_inputs:]])
-        return inputs, left_out.best(normalised(quadratic_map(columns, problem.activation))).errors
+        return inputs, left_out.best(normalised(quadratic_map(columns, None))).errors
 
-    found = [(everything, fit.errors), tried(candidates[0])]
+    compared = [(everything, fit.errors), tried(candidates[0])]
     others = candidates[1:-1]
-    if not _as_good(found[1][1], fit.errors, _HOPELESS):
+    if not _as_good(compared[1][1], fit.errors, _HOPELESS):
         # The fewest are far too few: start with the most.
         others.reverse()
     for inputs in others:
         if deadline.over():
             break
-        found.append(tried(inputs))
-        if not _as_good(found[-1][1], _smallest(found), _HOPELESS):
+        compared.append(tried(inputs))
+        if not _as_good(compared[-1][1], _smallest(compared), _HOPELESS):
             break
-    found.sort(key=lambda one: -len(one[0]))
-    return _good_ones(found)[0]
+    compared.sort(key=lambda step: -len(step[0]))
+    return _good_ones(compared)[0]
+
+
+def _by_correlation(X: FloatArray, Y: FloatArray, weights: FloatArray) -> IntArray:
+    """Rank inputs X (n, N) by correlations with targets Y (n, C) of rows with weights (n,), the largest first.
+
+    An input is ranked by the largest of these squared correlations, summed over outputs: of the input with the targets,
+    and of its product with each input with the residuals of a linear regression.
+    """
+    shares = (weights / weights.sum())[:, None]
+
+    def standardised(columns: FloatArray) -> FloatArray:
+        centred = columns - (shares * columns).sum(axis=0)
+        deviations = np.sqrt((shares * np.square(centred)).sum(axis=0))
+        units: FloatArray = centred / np.where(deviations > 0.0, deviations, 1.0)
+        return units
+
+    X, Y = standardised(X), standardised(Y)
+    n, N = X.shape
+    roots, squares = np.sqrt(shares), np.square(X)
+    rows, targets = roots * X, roots * Y
+    # The penalty is the share of a correlation that is noise, summed over columns.
+    if n < N:
+        coefficients = rows.T @ np.linalg.solve(rows @ rows.T + N / n * np.eye(n), targets)
+    else:
+        coefficients = np.linalg.solve(rows.T @ rows + N / n * np.eye(N), rows.T @ targets)
+    residuals = standardised(Y - X @ coefficients)
+    largest = np.square(rows.T @ targets).sum(axis=1)
+    weighted = shares * squares
+    for part in chunks(N, N):
+        variances = squares[:, part].T @ weighted - np.square(rows[:, part].T @ rows)
+        products = sum(np.square(X[:, part].T @ (shares * column[:, None] * X)) for column in residuals.T)
+        of_products = products / np.where(variances > SMALL, variances, np.inf)
+        largest[part] = np.maximum(largest[part], of_products.max(axis=1))
+    return np.argsort(-largest, kind="stable")
+
+
+def _is_clear_gain(gains: FloatArray, errors: FloatArray) -> bool:
+    """Whether errors fell by more than a hundredth and more than 1.5 standard errors."""
+    return bool(gains.mean() > max(0.01 * float(errors.mean()), _STANDARD_ERRORS * _standard_error(gains)))
+
+
+def _standard_error(numbers: FloatArray) -> float:
+    """Compute the standard error of the mean."""
+    return float(numbers.std(ddof=1) / np.sqrt(len(numbers)))
 
 
 def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
@@ -339,7 +214,7 @@ def _smallest(tried: list[tuple[IntArray, FloatArray]]) -> FloatArray:
 def _as_good(errors: FloatArray, smallest: FloatArray, standard_errors: float) -> bool:
     """Whether errors exceed the smallest by at most this number of standard errors, or by rounding."""
     worse = errors - smallest
-    return bool(worse.mean() <= standard_errors * standard_error(worse) + ROUNDING * errors.mean())
+    return bool(worse.mean() <= standard_errors * _standard_error(worse) + ROUNDING * errors.mean())
 
 
 def _largest(inputs: IntArray, importances: FloatArray, count: int) -> IntArray:
@@ -356,7 +231,6 @@ class _Elimination:
     left_out : LeftOut
     X : ndarray of shape (k, N)
         Scaled inputs of the distinct rows.
-    activation : PolynomialActivation or None
     n_inputs : int
     held_out : ndarray of shape (folds, c)
         Weight of each cell that a fold holds out.
@@ -364,7 +238,6 @@ class _Elimination:
 
     left_out: LeftOut
     X: FloatArray
-    activation: PolynomialActivation | None
     n_inputs: int
     held_out: FloatArray
 
@@ -379,16 +252,16 @@ class _Elimination:
         later = np.arange(_FOLDS - 1, -1, -1)[:, None]
         dealt = (ends + later) // _FOLDS - (ends - left_out.counts + later) // _FOLDS
         held_out = dealt / left_out.counts * left_out.weights
-        return cls(left_out, scale * problem.X[left_out.samples], problem.activation, n_inputs, held_out)
+        return cls(left_out, scale * problem.X[left_out.samples], n_inputs, held_out)
 
     def ranked(self, count: int) -> list[IntArray]:
         """Return the `count` inputs of largest correlations, on all rows and on each training part."""
-        found = []
+        ranked = []
         for weights in (self.left_out.weights, *(self.left_out.weights - self.held_out)):
             training, of_rows, sums = self._training(weights)
-            order = by_correlation(self.X[training, : self.n_inputs], sums / of_rows[:, None], of_rows)
-            found.append(np.sort(order[:count]))
-        return found
+            order = _by_correlation(self.X[training, : self.n_inputs], sums / of_rows[:, None], of_rows)
+            ranked.append(np.sort(order[:count]))
+        return ranked
 
     def steps(self, inputs: list[IntArray], strength: float) -> list[tuple[IntArray, FloatArray]]:
         """Eliminate inputs until errors are hopeless; return those of each step and their errors on held-out rows.
@@ -406,7 +279,7 @@ class _Elimination:
             count = _fewer(len(inputs[0]))
             if count == len(inputs[0]) or not _as_good(errors, _smallest(tried), _HOPELESS):
                 break
-            inputs = [_largest(own, sizes, count) for own, sizes in zip(inputs, importances, strict=True)]
+            inputs = [_largest(members, sizes, count) for members, sizes in zip(inputs, importances, strict=True)]
         return tried
 
     def measure(self, inputs: list[IntArray], strength: float) -> tuple[FloatArray, list[FloatArray], float]:
@@ -423,11 +296,11 @@ class _Elimination:
         """
         left_out, strengths = self.left_out, strength * _STEPS
         parts = list(zip(inputs[1:], self.held_out, strict=True))
-        fits = [self._fit(own, left_out.weights - held_out, strengths) for own, held_out in parts]
+        fits = [self._fit(members, left_out.weights - held_out, strengths) for members, held_out in parts]
         errors = np.zeros((len(strengths), len(self.X)))
         for fit, held_out in zip(fits, self.held_out, strict=True):
             squared = np.square(fit.predictions[:, left_out.position] - left_out.targets).sum(axis=2)
-            errors += [np.bincount(left_out.position, one, minlength=len(self.X)) for one in held_out * squared]
+            errors += [np.bincount(left_out.position, losses, minlength=len(self.X)) for losses in held_out * squared]
         sums = errors.sum(axis=1)
         # Of nearly equal strengths the strongest: while the regression interpolates, the others make no difference.
         best = int(np.argmax(sums <= (1.0 + SMALL) * sums.min()))
@@ -435,35 +308,35 @@ class _Elimination:
         importances = [everywhere.importances(0), *(fit.importances(best) for fit in fits)]
         return (
             errors[best],
-            [sizes[: len(own)] for sizes, own in zip(importances, inputs, strict=True)],
+            [sizes[: len(members)] for sizes, members in zip(importances, inputs, strict=True)],
             strengths[best],
         )
 
     def _fit(self, inputs: IntArray, cell_weights: FloatArray, strengths: FloatArray) -> _Fits:
         """Fit regressions of several strengths on some inputs and weighted cells."""
         training, weights, sums = self._training(cell_weights)
-        rows = quadratic_map(np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]]), self.activation)
+        rows = quadratic_map(np.hstack([self.X[:, inputs], self.X[:, self.n_inputs :]]), None)
         roots = np.sqrt(weights)[:, None]
         targets = sums / roots
         primal = rows.layout.n_entries < len(self.X)
         products = rows.features() if primal else rows.inner_products()[:, training]
-        own = roots * products[training]
-        gram, right = (own.T @ own, own.T @ targets) if primal else (own * roots.T, targets)
-        unit = float(np.trace(gram)) / len(own) or 1.0
+        trained = roots * products[training]
+        gram, right = (trained.T @ trained, trained.T @ targets) if primal else (trained * roots.T, targets)
+        unit = float(np.trace(gram)) / len(trained) or 1.0
         predictions, dual = [], []
         for ridge in unit * strengths:
             shifted = gram.copy()
             shifted[np.diag_indices_from(shifted)] += ridge
             solution = cho_solve(cho_factor(shifted.T, lower=True, overwrite_a=True, check_finite=False), right)
-            dual.append(roots * ((targets - own @ solution) / ridge if primal else solution))
+            dual.append(roots * ((targets - trained @ solution) / ridge if primal else solution))
             predictions.append(products @ (solution if primal else dual[-1]))
-        return _Fits(np.stack(predictions), np.stack(dual), rows.X[training], weights, self.activation)
+        return _Fits(np.stack(predictions), np.stack(dual), rows.X[training], weights)
 
     def _training(self, cell_weights: FloatArray) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
         """Return a mask of the rows of positive weight, their weights, and the weighted sums of their targets."""
-        place, count = self.left_out.position, len(self.X)
-        weights: FloatArray = np.bincount(place, cell_weights, minlength=count).astype(float)
-        columns = [np.bincount(place, cell_weights * one, minlength=count) for one in self.left_out.targets.T]
+        position, count = self.left_out.position, len(self.X)
+        weights: FloatArray = np.bincount(position, cell_weights, minlength=count).astype(float)
+        columns = [np.bincount(position, cell_weights * target, minlength=count) for target in self.left_out.targets.T]
         training, sums = weights > 0.0, np.stack(columns, axis=1).astype(float)
         return training, weights[training], sums[training]
 
@@ -479,24 +352,21 @@ class _Fits:
         Dual variables of the training rows.
     X : ndarray of shape (t, N)
     weights : ndarray of shape (t,)
-    activation : PolynomialActivation or None
     """
 
     predictions: FloatArray
     dual: FloatArray
     X: FloatArray
     weights: FloatArray
-    activation: PolynomialActivation | None
 
     def importances(self, number: int) -> FloatArray:
         """Compute the squared change of predictions, summed over rows, if a column is replaced by its mean."""
-        a, b, _ = (1.0, 0.0, 0.0) if self.activation is None else self.activation.coefficients
         X = self.X
         deviations = X - np.average(X, axis=0, weights=self.weights)
         importances = np.zeros(X.shape[1])
-        for one in self.dual[number].T:
-            # Predictions are x'Sx + s'x + a constant, where S and s are sums over rows.
-            slopes = 2.0 * a**2 * np.linalg.multi_dot([X, X.T * one, X]) + 0.5 * b**2 * (one @ X)
-            changes = deviations * (slopes - deviations * (a**2 * (one @ np.square(X))))
+        for coefficients in self.dual[number].T:
+            # Predictions are x'Sx, where S is a sum over rows.
+            slopes = 2.0 * np.linalg.multi_dot([X, X.T * coefficients, X])
+            changes = deviations * (slopes - deviations * (coefficients @ np.square(X)))
             importances += self.weights @ np.square(changes)
         return importances
