@@ -206,7 +206,9 @@ def distributions(encoding: Encoding, table: list[FloatArray], weights: FloatArr
     spread = {}
     for position in (term.position for term in encoding.expressions if term.kind == "value"):
         known = ~np.isnan(table[position])
-        spread[position] = Distribution.of(table[position][known], None if weights is None else weights[known])
+        spread[position] = Distribution.from_entries(
+            table[position][known], None if weights is None else weights[known]
+        )
     return {position: values for position, values in spread.items() if len(values.values) > 2}
 
 
