@@ -20,6 +20,7 @@ from qsdp.choosing.options import REFINEMENTS
 from qsdp.encoding import AdditiveBlocks, TableEncoder
 from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.estimators.centring import InputMoments
+from qsdp.estimators.classes import centres
 from qsdp.estimators.input_encoding import has_encoder, makes_blocks, uses_transformer
 from qsdp.estimators.parameters import activation_of, is_additive
 from qsdp.estimators.table_source import TableSource
@@ -223,6 +224,8 @@ def _check_outputs(model: Any) -> None:
             raise StorageError(f"the loss {model._loss!r:.60} belongs to classifiers")
         return
     _check_labels(model.classes_)
+    if np.any(scale != 1.0) or (np.any(offset) and not centres(get_loss(model._loss))):
+        raise StorageError(f"target_scaling_ does not belong to classes and the loss {model._loss!r:.60}")
     labels = len(model.classes_)
     if count > labels or (labels > 2 and count != labels):
         raise StorageError(f"the network has {count} outputs for {labels} labels")

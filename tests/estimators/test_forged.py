@@ -484,7 +484,7 @@ def test_values_that_contradict_each_other(tmp_path: Path) -> None:
             "refined": {"_refined": stored("best")},
             "other": {"other_": stored(1)},
             "batches": {"_in_batches": stored(1)},
-            "loss": {"loss": stored("squared" if kind == "entropy" else "best")},
+            "loss": {"loss": stored("best" if kind == "entropy" else "cross_entropy")},
             "method": {"predict": stored(1)},
         }  # fmt: skip
         if kind in {"label", "price"}:
