@@ -285,8 +285,8 @@ def run_pipeline(
 
     With `statistics`, train on them; the rows of `problem` are then a sample, weighted to stand for all rows, which
     determines beta, and on which networks with many inputs are polished. The solver starts from the relaxation
-    `start`, for example of other data, if it has the same shape. A `network` that is optimal to about a percent replaces
-    relaxation and sampling; if a number of neurons is requested, its largest ones are kept, or split.
+    `start`, for example of other data, if it has the same shape. A `network` that is optimal to about a percent
+    replaces relaxation and sampling; if a number of neurons is requested, its largest ones remain, or are split.
     """
     rng = check_random_state(options.random_state)
     timings: dict[str, float] = {}

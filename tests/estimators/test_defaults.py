@@ -314,7 +314,7 @@ def test_large_gaps_are_warned_of(estimator: type) -> None:
 @both
 def test_a_gap_of_the_relaxation_is_not_blamed_on_the_network(estimator: type) -> None:
     with pytest.warns(QSDPWarning) as caught:
-        estimator(20, beta=1.0, time_limit=1e-9, random_state=0).fit(X, target(estimator))
+        estimator(20, beta=1.0, encoding="standard", time_limit=1e-9, random_state=0).fit(X, target(estimator))
     messages = [str(one.message) for one in caught]
     assert any(re.search("the time limit ended .*the solve; allow more time with time_limit", one) for one in messages)
     assert not any("more neurons" in message for message in messages)
