@@ -20,6 +20,14 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from ipywidgets import IntSlider, SelectionSlider, interact
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import qsdp
 from qsdp.plotting import ObjectiveDisplay
@@ -27,11 +35,46 @@ from qsdp.plotting import ObjectiveDisplay
 plt.rcParams["figure.figsize"] = (6, 3.8)
 
 # %% [markdown]
-# ## Fit
+# ## Where it wins, and where not
 #
-# The data are 569 tumours, measured in 30 columns; +1 is malignant. The estimator standardises the columns, chooses the
-# regularisation β on held-out rows, and polishes as many neurons as it takes. Without `encoding="standard"`, it would
-# also add thresholds of the columns where they help.
+# By default, a few real weights on the columns stand beside such neurons. On the diabetes data, whose columns interact,
+# this predicts new rows better than ridge regression and boosted trees (R²). On the tumours, logistic regression is as
+# accurate, in fewer bits: use it there.
+
+# %%
+comparison = {
+    "diabetes": (
+        qsdp.QuantizedNetworkRegressor(random_state=0),
+        RidgeCV(np.geomspace(0.1, 1000, 13)),
+        HistGradientBoostingRegressor(random_state=0),
+    ),
+    "breast-cancer-wisconsin": (
+        qsdp.QuantizedNetworkClassifier(random_state=0),
+        LogisticRegression(),
+        HistGradientBoostingClassifier(random_state=0),
+    ),
+}
+for name, models in comparison.items():
+    X, y = qsdp.datasets.load_bundled(name)
+    scores = [
+        cross_val_score(
+            make_pipeline(StandardScaler(), each), X, y, cv=5
+        ).mean()
+        for each in models
+    ]
+    bits = models[0].fit(X, y).network_.n_bits
+    print(
+        f"{name}: network {scores[0]:.3f} ({bits} bits), linear "
+        f"{scores[1]:.3f} ({8 * (X.shape[1] + 1)} bits), boosted trees "
+        f"{scores[2]:.3f}"
+    )
+
+# %% [markdown]
+# ## Neurons alone
+#
+# The data are 569 tumours, measured in 30 columns; +1 is malignant. With `encoding="standard"`, the estimator
+# standardises the columns, reads the regularisation β off a regression on left-out rows, and polishes as many neurons
+# as it takes.
 
 # %%
 data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
@@ -184,13 +227,13 @@ for refine, m in (("none", 2500), ("refit", 2500), ("polish", 100)):
 # ## Change it
 #
 # Try another data set, β or loss: change the first three lines and run the cell. `"wine"`, `"digits"` and `"iris"` have
-# more than two classes; `loss="cross_entropy"` couples them. β is `"auto"`, a share of the largest useful β such as
+# more than two classes, which `loss="cross_entropy"` couples. β is `"auto"`, a share of the largest useful β such as
 # `"5%"`, or a number. Which choice gives the best test accuracy? Which gives the smallest gap?
 
 # %%
 name = "wine"
 beta = "auto"
-loss = "squared"
+loss = "auto"
 
 X_fit, X_held, y_fit, y_held = qsdp.datasets.load_bundled(name).split()
 mine = qsdp.QuantizedNetworkClassifier(
