@@ -13,7 +13,7 @@ import qsdp
 from qsdp.plotting import InteractionDisplay
 
 data = qsdp.datasets.load_bundled("diabetes")
-model = qsdp.QuantizedNetworkRegressor(16, beta=3.0, random_state=0)
+model = qsdp.QuantizedNetworkRegressor(random_state=0)
 model.fit(data.X, data.y)
 effects = model.effects(names=data.feature_names)
 InteractionDisplay.from_effects(effects, n_columns=8)
