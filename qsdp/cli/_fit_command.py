@@ -153,11 +153,13 @@ def report_fit(
 
 
 def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
-    """Return the line of the summary about the refinement of the sampled neurons."""
+    """Return the line of the summary about the refinement of the network."""
     if result.exact is not None:
         text = f"exact: {result.network.n_neurons} neurons after {result.exact.rounds} rounds"
         if result.exact.status != "optimal":
             text += f", not finished: {result.exact.status}"
+    elif result.refine != "none" and result.network.weights is not None:
+        text = "column generation: weights and neurons added, and rounded to 8 bits"
     elif result.refine == "refit":
         text = f"refit: {result.network.n_neurons} of the sampled neurons remain"
     elif result.refine == "polish":
