@@ -124,7 +124,7 @@ class TrainingOptions(Options):
         `QSDPResult.resample` can change m later; sampling noise falls as :math:`1/\sqrt m`.
         """,
         _check_neurons,
-        "Number of neurons; by default the fewest that match the relaxation.",
+        "Number of neurons; by default as many as are needed.",
     )
     beta: float | str = option(
         0.1,

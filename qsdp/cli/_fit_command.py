@@ -73,8 +73,8 @@ def fit(
     """Train a network on a CSV or Parquet file, certify it and save it for `qsdp predict` and `qsdp.load`.
 
     Numbers are standardised or become bits, text becomes 0/1 columns, and missing entries are handled; the kind of
-    every column is decided in training and stored. The target is a class or a number. --refine polish improves single
-    bits of the sampled neurons, refit optimises their weights again and drops most neurons, and exact continues to a
+    every column is decided in training and stored. The target is a class or a number. Of sampled neurons, --refine
+    polish improves single bits, and refit optimises the weights again and drops most neurons; exact continues to a
     network that is proven globally optimal, if time allows. If interrupted, the command writes nothing.
     --time-limit ends the training with the best network so far. For files that memory does not hold, Python trains on
     batches of rows or on Dask data frames.

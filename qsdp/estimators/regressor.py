@@ -27,14 +27,16 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
     r"""Regression by a network with quantized first-layer weights and a certified gap to the global optimum.
 
     Fits :math:`f(x) = \sum_j \alpha_j (\tilde x^T u_j)(\tilde x^T v_j)` with :math:`u_j, v_j \in \{\pm1\}^D` to
-    standardised targets, where :math:`\tilde x` is the activation's lift of the encoded and scaled x.
+    standardised targets, where :math:`\tilde x` is the activation's lift of the encoded and scaled x. By default,
+    :math:`\tilde x` are the inputs, and f also has real weights on them and on thresholds of the columns.
 
     Parameters
     ----------
     n_neurons : int or None, default=None
-        m, the number of sampled neurons. None: for each output, the smallest power of two from 8 to 128 for which the
-        refined network matches the relaxation: the loss of the difference of their outputs is below 4 % of the
-        expected loss (less with many rows). `resample` changes m later; sampling noise falls as :math:`1/\sqrt m`.
+        Number of neurons m. None: for additive models, those that lower the objective by more than a hundredth;
+        otherwise for each output, the smallest power of two from 8 to 128 for which the refined network matches the
+        relaxation: the loss of the difference of their outputs is below 4 % of the expected loss (less with many
+        rows). `resample` changes m later; sampling noise falls as :math:`1/\sqrt m`.
     beta : float or str, default="auto"
         Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
         a number > 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or
@@ -76,6 +78,7 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
         What happens to the sampled network. "refit" optimises the second layer again, which leaves at most n neurons
         per output (`qsdp.refit`). "polish" improves single bits at equal storage (`qsdp.polish`). "exact" continues
         until a network of any width is proven globally optimal, if the time limit allows (`qsdp.column_generation`).
+        Additive models are not sampled unless `n_neurons` is set: all but "none" round their weights to eight bits.
     tol : float, default=1e-3
         Relative gap at which the solver of the relaxation stops; see `qsdp.solve_relaxation`. The default is far
         below the gap of a network of the default size.
