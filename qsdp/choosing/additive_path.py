@@ -13,8 +13,7 @@ from qsdp._utils.tuning import GAIN, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import Columns, SmoothProblem, ValueLoss
 from qsdp.losses import DataFit
-from qsdp.pricing.oracle import alternate
-from qsdp.pricing.pool import signs
+from qsdp.pricing.pool import alternate, signs
 
 __all__ = ["AdditivePath"]
 

@@ -16,7 +16,7 @@ from qsdp._utils.validation import FloatArray, check_integer, check_numbers, che
 from qsdp.exceptions import InvalidInputError
 from qsdp.pricing.bound_trees import BoundTree, OracleResult
 from qsdp.pricing.branching import TreeSearch
-from qsdp.pricing.pool import CENTRES, Pool, signs
+from qsdp.pricing.pool import CENTRES, Pool, alternate
 from qsdp.pricing.scaling import Scaled
 
 __all__ = ["BilinearOracle", "check_enumerated"]
@@ -183,23 +183,6 @@ def _checked_shift(shift: Any, scaled: Scaled) -> FloatArray | None:
         raise InvalidInputError(f"shift must have shape {(scaled.size,)}; got {vectors.shape}")
     inside: FloatArray = np.ldexp(vectors[scaled.support], -scaled.exponent)
     return inside
-
-
-def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
-    r"""Increase :math:`\|Mu\|_1` by sign alternation, ``v = sign(M u)``, ``u = sign(M v)``, from the rows of U.
-
-    Most starts settle within ten rounds.
-    """
-    U = U.copy()
-    active = np.arange(len(U))
-    for _ in range(MAX_STEPS):
-        moved = signs(signs(U[active] @ M) @ M)
-        changed = (moved != U[active]).any(axis=1)
-        active, moved = active[changed], moved[changed]
-        if len(active) == 0:
-            break
-        U[active] = moved
-    return U
 
 
 def improve(pool: Pool, starts: FloatArray) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from qsdp._utils.tuning import MAX_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.bound_trees import SignArray
 
-__all__ = ["CENTRES", "Pool", "canonical", "signs"]
+__all__ = ["CENTRES", "Pool", "alternate", "canonical", "signs"]
 
 #: Maximum number of optima near which a round of local search continues.
 CENTRES = 30
@@ -19,6 +20,23 @@ def signs(values: FloatArray) -> FloatArray:
     # Adding zero turns -0 into +0, which is faster than a comparison and a selection.
     result: FloatArray = np.copysign(1.0, values + 0.0)
     return result
+
+
+def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
+    r"""Increase :math:`\|Mu\|_1` by sign alternation, ``v = sign(M u)``, ``u = sign(M v)``, from the rows of U.
+
+    Most starts settle within ten rounds.
+    """
+    U = U.copy()
+    active = np.arange(len(U))
+    for _ in range(MAX_STEPS):
+        moved = signs(signs(U[active] @ M) @ M)
+        changed = (moved != U[active]).any(axis=1)
+        active, moved = active[changed], moved[changed]
+        if len(active) == 0:
+            break
+        U[active] = moved
+    return U
 
 
 class Pool:
