@@ -21,11 +21,7 @@ METHODS = {
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
     "additive": 2,  # models with weights on inputs beside neurons: thresholds, beta and fits
-    "estimators": 5,  # what they choose by default
-    "offsets": 1,  # of the scores of several classes, by default fits
-    "splits": 2,  # as thresholds of default fits to more than 4000 rows
-    "wrong_rows": 1,  # of several classes, which rule out thresholds
-    "many_rows": 1,  # inputs, neurons and precision of default fits to more than a thousand rows
+    "estimators": 6,  # what they choose by default
     "distillation": 2,
     "time_limits": 1,  # what calls return when their limit ends them
     "low_rank_first": 1,  # the attempt of "auto" before another solver, and its share of a time limit
@@ -39,20 +35,7 @@ METHODS = {
 }
 
 #: Methods that the estimators run by default.
-ESTIMATORS = ("relaxation", "sampling", "adaptive", "refinement", "moments", "encoding", "estimators")
-
-#: Sets whose default fits have more than a thousand rows.
-_MANY_ROWS = frozenset({"wine-quality-red", "wine-quality-white", "digits", "spambase", "letter", "adult"})
-
-#: Sets of more than two classes.
-CLASSES = frozenset({"iris", "wine", "glass", "vehicle", "wine-quality-red", "wine-quality-white", "digits", "letter"})
-
-
-def estimators_of(name: str) -> tuple[str, ...]:
-    """Return the methods that default fits to a data set depend on."""
-    # Of the ten splits of every set, only some of these two have other inputs since wrong rows rule out thresholds.
-    kinds = {"offsets": CLASSES, "splits": {"adult"}, "many_rows": _MANY_ROWS, "wrong_rows": {"iris", "wine"}}
-    return (*ESTIMATORS, *(method for method, sets in kinds.items() if name in sets))
+ESTIMATORS = ("relaxation", "sampling", "adaptive", "refinement", "moments", "encoding", "additive", "estimators")
 
 
 def versions_of(*names: str) -> dict[str, int]:

@@ -10,11 +10,13 @@ cost float models nothing, since coefficients absorb means and deviations; they 
 deviations, since constants absorb the means, and rounded quadratic ones, including networks, both. Categories are bits
 already.
 
-A network counts `network_bits`. Comparisons of training methods at an equal number of neurons count `n_bits`, the
+A network counts `network_bits`, and a model of this package `model_bits`, with the columns. Comparisons of training methods at an equal number of neurons count `n_bits`, the
 neurons without a code, and no positions on columns, which are the same for all.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +47,10 @@ __all__ = [
     "encoding_bits",
     "form_bits",
     "linear_bits",
+    "model_bits",
     "network_bits",
     "node_bits",
+    "places_bits",
     "score_bits",
     "tree_bits",
     "weights_bits",
@@ -72,12 +76,39 @@ def score_bits(n_terms: int, n_columns: int, largest: int) -> int:
     return REAL + 1 + n_terms * (1 + bits_of(n_columns) + POSITION_BITS + bits_of(2 * largest))
 
 
+def model_bits(model: Any) -> int:
+    """Return the bits of a fitted estimator: its network, and the positions on its columns."""
+    return network_bits(model.network_) + places_bits(model)
+
+
+def places_bits(model: Any) -> int:
+    """Return the bits of the positions on columns of a fitted estimator.
+
+    Of the inputs of an additive model, those without a weight and without neurons take none, and numbers that only have
+    a weight take a deviation, since the constant absorbs the mean.
+    """
+    network, encoder = model.network_, model.encoder_
+    if network.blocks is None:
+        return encoding_bits(encoder.encoding_)
+    expressions = encoder.inputs_.expressions_
+    weighted = network.column_weights[: len(expressions)].any(axis=1)
+    of_neurons = np.array([encoder.products == "all" or one.kind != "above" for one in expressions])
+    of_neurons &= network.n_neurons > 0
+    numbers, above = (np.array([one.kind == kind for one in expressions]) for kind in ("value", "above"))
+    used = of_neurons | weighted
+    return int(POSITION_BITS * ((of_neurons & numbers).sum() + (used & (numbers | above)).sum()))
+
+
 def network_bits(network: qsdp.BilinearNetwork) -> int:
     """Return the bits of a binary network in the smallest of three descriptions of the same function.
+
+    Networks on blocks of inputs are stored as they are, with their weights.
 
     These are the neurons one by one; where the neurons of an output share the magnitude of their weight, also the
     neurons of each output as a set, and the integers of the quadratic form; otherwise the form in real numbers.
     """
+    if network.blocks is not None:
+        return network.n_bits
     size = network.U.shape[1]
     if not network.shared_alpha:
         return min(network.n_bits, REAL * network.n_outputs * (size * (size + 1) // 2))

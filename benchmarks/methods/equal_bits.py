@@ -1,8 +1,8 @@
 """The default network of a split, and rival models of no more bits.
 
 The rivals are straight-through training on the network's inputs, with as many neurons as fit into its bits; logistic
-regression and the quadratic form of the relaxation, rounded to 2, 4 and 8 bits; and a decision tree. All of their
-hyper-parameters are chosen on the folds of the sample; the networks choose their own.
+regression, rounded to 2, 4 and 8 bits; and a decision tree. All of their hyper-parameters are chosen on the folds of
+the sample; the networks choose their own.
 """
 
 from __future__ import annotations
@@ -12,20 +12,12 @@ from typing import Any
 
 import numpy as np
 
-import qsdp
 from benchmarks.machinery.common import TARGET, Records, by, grouped, timed, unfolded, where
 from benchmarks.machinery.summary import summary
 from benchmarks.machinery.verdicts import Claim, paired_claim
 from benchmarks.methods import bits as sizes
 from benchmarks.methods.budget import BUDGET
-from benchmarks.methods.models import (
-    Measured,
-    Sample,
-    logistic_of_columns,
-    measured_network,
-    relaxed_forms,
-    trees,
-)
+from benchmarks.methods.models import Measured, Sample, fitted, logistic_of_columns, trees
 from benchmarks.methods.rounding import PRECISIONS
 from benchmarks.runner import Table
 
@@ -41,23 +33,20 @@ def rounded(name: str) -> tuple[str, ...]:
 RIVALS: dict[str, tuple[str, ...]] = {
     "straight-through training": (TRAINED,),
     "rounded logistic regression": rounded("logistic"),
-    "the rounded form of the relaxation": rounded(f"{DEFAULT} relaxed"),
     "a decision tree": ("tree", "tree, 64 leaves", "tree, 16 leaves", "tree, 4 leaves"),
 }
 #: Models in the order of the tables.
-NAMES = (DEFAULT, TRAINED, *rounded(f"{DEFAULT} relaxed"), "logistic", *rounded("logistic"), "tree")
+NAMES = (DEFAULT, TRAINED, "logistic", *rounded("logistic"), "tree")
 
 
 def models(sample: Sample) -> Measured:
-    """Yield the default network, the forms of its relaxation, and the rivals, one of them of the network's bits."""
-    model = qsdp.QuantizedNetworkClassifier(random_state=sample.seed)
-    _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
-    default = {**measured_network(sample, model), "inputs": model.network_.n_inputs, "seconds": seconds}
-    yield DEFAULT, default
-    yield from relaxed_forms(sample, model, DEFAULT)
+    """Yield the default network and the rivals, one of them of the network's bits."""
+    model, default = fitted(sample)
+    inputs = model.encoder_.inputs_
+    yield DEFAULT, {**default, "inputs": inputs.encoding_.width}
     yield from logistic_of_columns(sample)
     yield from trees(sample)
-    yield TRAINED, straight_through(sample, model.encoder_, default["bits"])
+    yield TRAINED, straight_through(sample, inputs, default["bits"])
 
 
 def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any]:

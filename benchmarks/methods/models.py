@@ -1,7 +1,7 @@
 """The models of the comparison, each with a name, accuracy on the test set, bits and CPU time.
 
 Every hyper-parameter is chosen on the validation folds of the suite, inside the training set. The models of a family
-share a fit: other sizes are sampled from the solution of the default network, rounded models use the float one.
+share a fit: other sizes of `encoding="standard"` are sampled from its solution, rounded models use the float one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qsdp.networks import QuadraticForm
 #: Pairs of a name and its measurements.
 Measured = Iterator[tuple[str, dict[str, Any]]]
 
-#: Neurons per output of the networks other than the default.
+#: Neurons per output of the networks that are sampled.
 SIZES = (8, 16, 32, 64, 128)
 #: Numbers of leaves of the decision trees of fixed size.
 LEAVES = (4, 16, 64, 256)
@@ -79,34 +79,39 @@ class Sample:
 # -- ours ------------------------------------------------------------------------------------------------
 
 
-def of_encoding(encoding: str) -> Callable[[Sample], Measured]:
-    """Return the family of networks with an encoding, and the models compared at equal inputs or bits."""
+def fitted(sample: Sample, encoding: str = "auto") -> tuple[qsdp.QuantizedNetworkClassifier, dict[str, Any]]:
+    """Return a network fitted to the training rows with an encoding, and its measurements."""
+    model = qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=sample.seed)
+    _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
+    return model, {**measured_network(sample, model), "seconds": seconds}
 
-    def family(sample: Sample) -> Measured:
-        split, prefix = sample.split, PREFIXES[encoding]
-        model = qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=sample.seed)
-        _, seconds = timed(lambda: model.fit(split.X, split.y))
-        default = {**measured_network(sample, model), "seconds": seconds}
-        yield prefix, default
-        yield from relaxed_forms(sample, model, prefix)
-        if encoding != "standard":
-            yield from logistic_of_inputs(sample, model.encoder_, f"{prefix} logistic")
-        yield from boosting_of_size(sample, default["bits"], f"boosting, bits of {prefix}")
-        for size in SIZES:
-            m = size * sample.n_outputs
-            _, seconds = timed(partial(model.resample, m, random_state=sample.seed))
-            yield f"{prefix} {size}", {**measured_network(sample, model), "seconds": seconds}
 
-    return family
+def default_network(sample: Sample) -> Measured:
+    """Yield the default network, and models of its inputs or bits."""
+    model, default = fitted(sample)
+    yield "default", default
+    yield from logistic_of_inputs(sample, model.encoder_.inputs_, "default logistic")
+    yield from boosting_of_size(sample, default["bits"], "boosting, bits of default")
+
+
+def standard_networks(sample: Sample) -> Measured:
+    """Yield networks of standardised columns of several sizes, and the forms of their relaxation."""
+    model, own = fitted(sample, "standard")
+    yield "standard", own
+    yield from relaxed_forms(sample, model, "standard")
+    yield from boosting_of_size(sample, own["bits"], "boosting, bits of standard")
+    for size in SIZES:
+        m = size * sample.n_outputs
+        _, seconds = timed(partial(model.resample, m, random_state=sample.seed))
+        yield f"standard {size}", {**measured_network(sample, model), "seconds": seconds}
 
 
 def measured_network(sample: Sample, model: qsdp.QuantizedNetworkClassifier) -> dict[str, Any]:
     """Return accuracy, bits, gap and neurons of a model's network."""
-    places = sizes.encoding_bits(model.encoder_.encoding_)
     return {
         "test": sample.test(model.predict(sample.split.X_test)),
-        "bits": sizes.network_bits(model.network_) + places,
-        "encoding_bits": places,
+        "bits": sizes.model_bits(model),
+        "encoding_bits": sizes.places_bits(model),
         "gap": model.certificate_.relative_gap,
         "neurons": model.network_.n_neurons,
     }
@@ -250,9 +255,8 @@ def rivals(sample: Sample) -> Measured:
         yield from family(sample)
 
 
-#: Names of networks by encoding; the default encoding is "auto".
-PREFIXES = {"standard": "standard", "auto": "default"}
 FAMILIES: dict[str, Callable[[Sample], Measured]] = {
-    **{prefix: of_encoding(encoding) for encoding, prefix in PREFIXES.items()},
+    "standard": standard_networks,
+    "default": default_network,
     "rivals": rivals,
 }

@@ -10,8 +10,8 @@
 
 "logistic" is scikit-learn's logistic regression on standardised numbers and one-hot categories, and "boosting" its
 `HistGradientBoostingClassifier`; both have their default parameters. No constant column is appended to the inputs of
-our classifier, since its default activation has a constant part; its beta is "auto". Seconds are CPU time of one thread
-for the fit.
+our classifier, since it has one; its beta is "auto", and its bits include positions on columns. Seconds are CPU time
+of one thread for the fit.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import qsdp
 from benchmarks.data.uci_sets import load_uci
 from benchmarks.machinery.common import TARGET, Records, by, experiment_in, grid, over_sets, timed, values, where
 from benchmarks.machinery.verdicts import Claim, exact, paired_claim
+from benchmarks.methods.bits import model_bits
 from benchmarks.versions import ESTIMATORS
 from qsdp._utils.parallel import blas_threads
 
@@ -89,7 +90,12 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         if len(model.classes_) == 2:
             found["area"] = float(roc_auc_score(split[3], model.predict_proba(split[2])[:, 1]))
     if case["model"] == "default":
-        found |= {"neurons": model.network_.n_neurons, "inputs": model.encoder_.encoding_.width}
+        found |= {
+            "neurons": model.network_.n_neurons,
+            "inputs": model.encoder_.inputs_.encoding_.width,
+            "bits": model_bits(model),
+            "gap": model.certificate_.relative_gap,
+        }
     return found
 
 
@@ -239,13 +245,9 @@ def stability(records: Records, table: str, what: str) -> list[Claim]:
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
-    if case["model"] != "default":
-        return ()
-    return FEW_ROWS if case["kind"] == "wide" else MEASURED
+    return ESTIMATORS if case["model"] == "default" else ()
 
 
-#: Methods that fits to at most 4000 rows of two classes depend on.
-FEW_ROWS = (*ESTIMATORS, "many_rows")
 #: Methods whose versions are stored with the records.
-MEASURED = (*FEW_ROWS, "offsets", "splits")
+MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "Stability and time of the default classifier", "Targets of the package")

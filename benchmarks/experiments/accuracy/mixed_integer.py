@@ -13,10 +13,9 @@ Their accuracies on "adult" are second-hand: means over five draws from the reco
 as exact. For "heart", their figures are not available; their set is the 303 rows of Cleveland, ours the 270 of Statlog.
 Both sets are drawn with our seeds.
 
-The series "default" is this package's classifier; "relaxed" are the quadratic forms of its relaxation. No constant
-column is appended to the inputs of our classifiers, since their default activation has a constant part. Betas are
-"auto", chosen on three folds of the n rows, as are the hyper-parameters of the rivals. There are ten draws. Seconds are
-CPU time of one thread.
+The series "default" is this package's classifier. No constant column is appended to its inputs, since it has one. Betas
+are "auto", chosen inside the n rows; the hyper-parameters of the rivals are chosen on three folds of them. There are
+ten draws. Seconds are CPU time of one thread.
 """
 
 from __future__ import annotations

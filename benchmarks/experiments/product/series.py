@@ -164,5 +164,5 @@ def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
 
 
 #: Methods whose versions are stored with the records.
-MEASURED = ("relaxation", "column_generation", "refinement", "estimators", "offsets")
+MEASURED = ("relaxation", "column_generation", "refinement", "estimators")
 EXPERIMENT = experiment_in(__name__, "Multivariate series", "Targets of the package: windows of series", version=2)
