@@ -14,7 +14,7 @@ from benchmarks.papers.bartan_pilanci.experiments import fig1
 
 #: Series of the page on accuracy against bytes that are shown: their words here, and where these stand.
 SIZES: dict[str, tuple[str, int, tuple[float, float]]] = {
-    "binary neurons": ("qsdp", -1, (-4, 8)),
+    "weights and binary neurons": ("qsdp", -1, (-4, 8)),
     "logistic regression": ("logistic\nregression", -1, (-92, 6)),
     "logistic regression on our inputs": ("logistic regression\non qsdp's inputs", -1, (-105, 6)),
     "decision tree": ("decision tree,\nsize chosen", 0, (-72, -18)),

@@ -10,8 +10,9 @@ cost float models nothing, since coefficients absorb means and deviations; they 
 deviations, since constants absorb the means, and rounded quadratic ones, including networks, both. Categories are bits
 already.
 
-A network counts `network_bits`, and a model of this package `model_bits`, with the columns. Comparisons of training methods at an equal number of neurons count `n_bits`, the
-neurons without a code, and no positions on columns, which are the same for all.
+A network counts `network_bits`, and a model of this package `model_bits`, with the columns. Comparisons of training
+methods at an equal number of neurons count `n_bits`, the neurons without a code, and no positions on columns, which are
+the same for all.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -10,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import qsdp
 from benchmarks.methods import bits, rounding
-from qsdp.encoding import TableEncoder
+from qsdp.encoding import AdditiveBlocks, TableEncoder
 
 # -- bits ------------------------------------------------------------------------------------------------
 
@@ -78,6 +80,25 @@ def test_bits_of_networks(lifted: bool) -> None:
         assert bits.network_bits(network) == min(network.n_bits, as_set, as_form)
     free = qsdp.BilinearNetwork(np.ones((9, 2)), np.ones((9, 2)), np.arange(9.0))
     assert bits.network_bits(free) == 3 * 32
+
+
+@pytest.mark.parametrize(("products", "n_neurons", "places"), [("inputs", 1, 5), ("all", 1, 7), ("inputs", 0, 2)])
+def test_bits_of_additive_models(products: str, n_neurons: int, places: int) -> None:
+    """Two numbers and three thresholds, of which the second number and one threshold have a weight."""
+    X = np.column_stack([np.arange(20.0), np.arange(20.0) % 2])
+    encoder = AdditiveBlocks(3, products=products).fit(X)
+    assert [one.kind for one in encoder.inputs_.expressions_] == ["value", "above", "above", "above", "value"]
+    weights = np.array([0.0, 0.5, 0.0, 0.0, 0.25, 0.125])
+    side = encoder.layout_.sizes[0]
+    U = np.ones((n_neurons, side))
+    layout = encoder.layout_
+    network = qsdp.BilinearNetwork(
+        U, U, np.full(n_neurons, 0.1), np.zeros(n_neurons, dtype=int), layout.all_sizes, layout.kinds, weights=weights
+    )
+    model = SimpleNamespace(network_=network, encoder_=encoder)
+    # Means and deviations of numbers in neurons, deviations of those with only a weight, and thresholds in use.
+    assert bits.places_bits(model) == 16 * places
+    assert bits.model_bits(model) == network.n_bits + 16 * places
 
 
 def test_bits_of_trees() -> None:
