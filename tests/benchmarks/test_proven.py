@@ -12,7 +12,7 @@ from benchmarks.experiments.product import proven as study
 
 
 def test_the_optimum_is_between_bounds_computed_without_the_library(uci_available: None) -> None:
-    (case,) = study.cases(True)
+    case, _ = study.cases(True)
     measured, problem = study.run(case), study.problem_of(case)
     network = qsdp.column_generation(problem).network
     X, y, beta = problem.X, problem.y, 10.0

@@ -197,8 +197,14 @@ def quotes(records: Records) -> dict[str, str]:
         widest = max(r.measured["D"] for r in squared)
         problems = f"UCI problems ({len(SETS)} sets of up to {widest} inputs, {len(BETAS)} betas) solved to a proven"
         proof = "global optimum: no network of this kind, of any width, improves on the objective by more than"
+        fits = where(records, set=FITTED)
+        default = (
+            f'; with `refine="exact"`, so are {sum(map(is_proven, fits))} of {len(fits)} default fits' if fits else ""
+        )
+        within = f", each in {duration(max(r.measured['seconds'] for r in fits))} at most" if fits else ""
         found["short"] = table_row(
-            f"**{count}**", f"{problems} {proof} {small(PROVEN)} of it (median time {duration(median)})"
+            f"**{count}**",
+            f"{problems} {proof} {small(PROVEN)} of it (median time {duration(median)}){default}{within}",
         )
     for m in (r.measured for r in where(squared, data="breast-cancer", beta=10.0)):
         what = f"... one of them, breast-cancer ({m['n']} x {m['D']}, squared loss, beta = 10)"
