@@ -154,13 +154,13 @@ class _Selection:
     columns : bool
         Whether columns are compared, and the others lose all their inputs; else inputs are, and the best ones have
         weights and are the inputs of the neurons.
-    share : float
-        Share of the columns or inputs with an effect that remains.
+    fraction : float
+        Fraction of the columns or inputs with an effect that remains.
     """
 
     source: _Tried
     columns: bool
-    share: float
+    fraction: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,11 +220,11 @@ class _AdditiveSearch:
 
     @cached_property
     def _above(self) -> npt.NDArray[np.bool_]:
-        return np.array([one.kind == "above" for one in self.encoding.expressions])
+        return np.array([expression.kind == "above" for expression in self.encoding.expressions])
 
     @cached_property
     def _positions(self) -> IntArray:
-        return np.array([one.position for one in self.encoding.expressions])
+        return np.array([expression.position for expression in self.encoding.expressions])
 
     def chosen(self, sets: dict[int, IntArray]) -> tuple[_Candidate, int]:
         """Return the candidate and the number of steps to its beta."""
@@ -238,7 +238,7 @@ class _AdditiveSearch:
             self._try(tried, folds, [candidate] * len(folds))
         best = min(tried, key=_Tried.smallest)
         best = self._eliminate(tried, folds, best, best, columns=True)
-        others = [one for one in tried if np.any(self._above[one.candidates[0].weighted])]
+        others = [trial for trial in tried if np.any(self._above[trial.candidates[0].weighted])]
         chosen = self._eliminate(tried, folds, best, best, columns=False)
         if others:
             chosen = self._eliminate(tried, folds, min(others, key=_Tried.smallest), chosen, columns=False)
@@ -260,10 +260,10 @@ class _AdditiveSearch:
             pairs = zip(some, selection.source.effects[selection.source.step], strict=True)
             some = [self._selected(candidate, effects, selection) for candidate, effects in pairs]
             best = min(tried, key=_Tried.smallest)
-            known = (one for one in tried if all(map(_Candidate.equals, one.candidates, some)))
+            known = (trial for trial in tried if all(map(_Candidate.equals, trial.candidates, some)))
             new.append(next(known, None) or self._try(tried, folds, some, selection))
             hopeless = new[-1].smallest() > best.smallest() + _WORSE * best.gain()
-            if hopeless or max(len(one.weighted) for one in some) == 1 or deadline.over():
+            if hopeless or max(len(candidate.weighted) for candidate in some) == 1 or deadline.over():
                 break
         better = min(new, key=_Tried.smallest)
         counts = np.concatenate([held_out.row_counts for _, held_out, _ in folds])
@@ -275,13 +275,13 @@ class _AdditiveSearch:
         if selection.columns:
             totals = np.zeros(self._positions.max() + 1)
             np.add.at(totals, self._positions[weighted], effects)
-            best = _largest(totals, selection.share)
+            best = _largest(totals, selection.fraction)
             return _Candidate(*(some[np.isin(self._positions[some], best)] for some in (weighted, members)))
-        best = weighted[_largest(effects, selection.share, self._most_members)]
+        best = weighted[_largest(effects, selection.fraction, self._max_members)]
         return _Candidate(best, best)
 
     @property
-    def _most_members(self) -> int:
+    def _max_members(self) -> int:
         """Largest number of inputs of neurons in a selection, by the number of their products."""
         return min(MAX_INPUTS, int(np.sqrt(2.0 * _MAX_PRODUCTS / len(self.problem.X))))
 
@@ -300,12 +300,12 @@ class _AdditiveSearch:
     def _chooses(self) -> bool:
         return self.beta == AUTO
 
-    def _betas(self, path: AdditivePath, share: float = 1.0) -> FloatArray:
-        """Return the candidates of beta, for a share of the weight of all rows."""
+    def _betas(self, path: AdditivePath, weight_fraction: float = 1.0) -> FloatArray:
+        """Return the candidates of beta, for a fraction of the weight of all rows."""
         if isinstance(self.beta, str):
-            shares = _FRACTIONS if self._chooses else np.array([fraction_of_beta_max("beta", self.beta)])
-            return shares * (path.beta_max() or 1.0)
-        return np.array([share * self.beta])
+            fractions = _FRACTIONS if self._chooses else np.array([fraction_of_beta_max("beta", self.beta)])
+            return fractions * (path.beta_max() or 1.0)
+        return np.array([weight_fraction * self.beta])
 
     def _path(self, candidate: _Candidate, problem: TrainingProblem) -> AdditivePath:
         columns = self._weighted(candidate, problem.X)
@@ -327,16 +327,16 @@ class _AdditiveSearch:
         selection: _Selection | None = None,
     ) -> _Tried:
         """Fit the candidates of the folds, append the result to those that were tried before, and return it."""
-        paths = [self._path(one, training) for one, (training, _, _) in zip(candidates, folds, strict=True)]
-        betas = [self._betas(path, share) for path, (_, _, share) in zip(paths, folds, strict=True)]
+        paths = [self._path(candidate, training) for candidate, (training, _, _) in zip(candidates, folds, strict=True)]
+        betas = [self._betas(path, fraction) for path, (_, _, fraction) in zip(paths, folds, strict=True)]
         best = min(tried, key=_Tried.smallest) if tried else None
         losses: list[float] = []
         effects = []
         for step in range(len(betas[0])):
             values = []
-            for one, path, (_, held_out, _), some in zip(candidates, paths, folds, betas, strict=True):
+            for candidate, path, (_, held_out, _), some in zip(candidates, paths, folds, betas, strict=True):
                 path.fit(float(some[step]))
-                outputs = path.outputs(self._weighted(one, held_out.X), held_out.X[:, one.members])
+                outputs = path.outputs(self._weighted(candidate, held_out.X), held_out.X[:, candidate.members])
                 values.append(held_out.data_fit.values(outputs).reshape(len(outputs), -1).sum(axis=1))
             loss = float(sum(some.sum() for some in values))
             if loss < min(losses, default=np.inf):
@@ -360,13 +360,15 @@ class _AdditiveSearch:
             path.fit(float(beta), accurate=beta == betas[-1])
         W, U, V, alpha = path.parts()
         count = len(candidate.weighted)
-        kept = W[:count].any(axis=1) | np.isin(candidate.weighted, candidate.members)
-        W = np.vstack([W[:count][kept], W[count:]])
-        inputs = candidate.weighted[kept]
+        remaining = W[:count].any(axis=1) | np.isin(candidate.weighted, candidate.members)
+        W = np.vstack([W[:count][remaining], W[count:]])
+        inputs = candidate.weighted[remaining]
         before, encoder.encoding_ = encoder.encoding_, self.encoding.restricted(inputs)
         unused = sorted(set(before.used) - set(encoder.encoding_.used))
         encoder.dropped_ = {**encoder.dropped_, **{before.columns[position].name: NO_GAIN for position in unused}}
-        thresholds = Counter(one.position for one in encoder.encoding_.expressions if one.kind == "above")
+        thresholds = Counter(
+            expression.position for expression in encoder.encoding_.expressions if expression.kind == "above"
+        )
         blocks_encoder = AdditiveBlocks(
             max(thresholds.values(), default=0),
             products="all" if len(candidate.members) == count else "inputs",
@@ -399,8 +401,8 @@ def _effects(candidate: _Candidate, path: AdditivePath) -> FloatArray:
     return sizes
 
 
-def _largest(sizes: FloatArray, share: float, most: int | None = None) -> IntArray:
-    """Return the places of the largest sizes, a share of those above zero and at most so many, in ascending order."""
-    count = max(int(share * np.count_nonzero(sizes)), 1)
-    count = count if most is None else min(count, most)
+def _largest(sizes: FloatArray, fraction: float, limit: int | None = None) -> IntArray:
+    """Return the positions, ascending, of a fraction of the sizes above zero: the largest ones, at most `limit`."""
+    count = max(int(fraction * np.count_nonzero(sizes)), 1)
+    count = count if limit is None else min(count, limit)
     return np.sort(np.argsort(-sizes, kind="stable")[:count])

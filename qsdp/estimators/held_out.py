@@ -44,11 +44,11 @@ def held_out_folds(problem: TrainingProblem) -> list[tuple[TrainingProblem, Trai
     return folds
 
 
-def _part(problem: TrainingProblem, shares: FloatArray) -> tuple[TrainingProblem, float]:
-    """Return the problem of a share of every sample, and its share of the weight."""
+def _part(problem: TrainingProblem, fractions: FloatArray) -> tuple[TrainingProblem, float]:
+    """Return the problem of a fraction of every sample, and its fraction of the weight."""
     weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
-    some = shares > 0.0
+    some = fractions > 0.0
     part = problem.take(some)
-    if np.any(shares[some] < 1.0):
-        part = part.reweighted((shares * weights)[some])
-    return part, float(shares @ weights / weights.sum())
+    if np.any(fractions[some] < 1.0):
+        part = part.reweighted((fractions * weights)[some])
+    return part, float(fractions @ weights / weights.sum())

@@ -89,7 +89,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -
     counts = [n_inputs]
     while ranks and counts[-1] * (counts[-1] + 1) > 2 * MAX_FUNCTIONS:
         counts.append(_fewer(counts[-1]))
-    elimination = _Elimination.of(problem, rows, n_inputs, fit.scale)
+    elimination = _Elimination.from_problem(problem, rows, n_inputs, fit.scale)
     if rows.count > MAX_FUNCTIONS:
         order = _order(problem, rows, n_inputs) if len(counts) > 1 else everything
         *wide, start = (np.sort(order[:count]) for count in counts)
@@ -168,17 +168,17 @@ def _by_correlation(X: FloatArray, Y: FloatArray, weights: FloatArray) -> IntArr
     An input is ranked by the largest of these squared correlations, summed over outputs: of the input with the targets,
     and of its product with each input with the residuals of a linear regression.
     """
-    shares = (weights / weights.sum())[:, None]
+    fractions = (weights / weights.sum())[:, None]
 
     def standardised(columns: FloatArray) -> FloatArray:
-        centred = columns - (shares * columns).sum(axis=0)
-        deviations = np.sqrt((shares * np.square(centred)).sum(axis=0))
+        centred = columns - (fractions * columns).sum(axis=0)
+        deviations = np.sqrt((fractions * np.square(centred)).sum(axis=0))
         units: FloatArray = centred / np.where(deviations > 0.0, deviations, 1.0)
         return units
 
     X, Y = standardised(X), standardised(Y)
     n, N = X.shape
-    roots, squares = np.sqrt(shares), np.square(X)
+    roots, squares = np.sqrt(fractions), np.square(X)
     rows, targets = roots * X, roots * Y
     # The penalty is the share of a correlation that is noise, summed over columns.
     if n < N:
@@ -187,10 +187,10 @@ def _by_correlation(X: FloatArray, Y: FloatArray, weights: FloatArray) -> IntArr
         coefficients = np.linalg.solve(rows.T @ rows + N / n * np.eye(N), rows.T @ targets)
     residuals = standardised(Y - X @ coefficients)
     largest = np.square(rows.T @ targets).sum(axis=1)
-    weighted = shares * squares
+    weighted = fractions * squares
     for part in chunks(N, N):
         variances = squares[:, part].T @ weighted - np.square(rows[:, part].T @ rows)
-        products = sum(np.square(X[:, part].T @ (shares * column[:, None] * X)) for column in residuals.T)
+        products = sum(np.square(X[:, part].T @ (fractions * column[:, None] * X)) for column in residuals.T)
         of_products = products / np.where(variances > SMALL, variances, np.inf)
         largest[part] = np.maximum(largest[part], of_products.max(axis=1))
     return np.argsort(-largest, kind="stable")
@@ -242,7 +242,7 @@ class _Elimination:
     held_out: FloatArray
 
     @classmethod
-    def of(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, scale: float) -> _Elimination:
+    def from_problem(cls, problem: TrainingProblem, rows: DistinctRows, n_inputs: int, scale: float) -> _Elimination:
         """Prepare the elimination for a problem whose inputs are multiplied by `scale`."""
         left_out = LeftOut.from_problem(problem, rows)
         order = np.argsort(left_out.position, kind="stable")
