@@ -32,17 +32,17 @@ class InputMoments:
     within: FloatArray
 
     @classmethod
-    def of(cls, X: FloatArray, weights: FloatArray | None, groups: Sequence[int]) -> InputMoments:
+    def from_inputs(cls, X: FloatArray, weights: FloatArray | None, groups: Sequence[int]) -> InputMoments:
         """Compute the moments of inputs X (n, d), of which input i encodes the column `groups[i]`."""
-        shares = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
-        mean: FloatArray = shares @ X
+        fractions = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
+        mean: FloatArray = fractions @ X
         members = _members(groups)
-        covariances = [np.zeros((len(own), len(own))) for own in members]
+        covariances = [np.zeros((len(inputs), len(inputs))) for inputs in members]
         for rows in chunks(len(X), len(mean)):
             Z = X[rows] - mean
-            for own, covariance in zip(members, covariances, strict=True):
-                covariance += (Z[:, own].T * shares[rows]) @ Z[:, own]
-        return cls(mean, np.concatenate([one[np.triu_indices(len(one))] for one in covariances]))
+            for inputs, covariance in zip(members, covariances, strict=True):
+                covariance += (Z[:, inputs].T * fractions[rows]) @ Z[:, inputs]
+        return cls(mean, np.concatenate([covariance[np.triu_indices(len(covariance))] for covariance in covariances]))
 
     def fits(self, groups: Sequence[int]) -> bool:
         """Whether these moments belong to inputs that encode the columns `groups`."""
@@ -56,14 +56,14 @@ class InputMoments:
         S, s, s0 = form.parts
         first, second = _pairs_within(groups)
         products = S[:, first, second] * self.within * np.where(first == second, 1.0, 2.0)
-        means: FloatArray = np.stack([np.bincount(first, one, len(self.mean)) for one in products])
+        means: FloatArray = np.stack([np.bincount(first, product, len(self.mean)) for product in products])
         constant: FloatArray = s0 + s @ self.mean + (S @ self.mean) @ self.mean + means.sum(axis=1)
         return constant, means
 
 
 def _pairs_within(groups: Sequence[int]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the pairs i <= j of inputs that encode the same column, ordered by column, i and j."""
-    pairs = [own[np.array(np.triu_indices(len(own)))] for own in _members(groups)]
+    pairs = [inputs[np.array(np.triu_indices(len(inputs)))] for inputs in _members(groups)]
     first, second = np.concatenate(pairs, axis=1)
     return first, second
 
@@ -71,6 +71,6 @@ def _pairs_within(groups: Sequence[int]) -> tuple[npt.NDArray[np.intp], npt.NDAr
 def _members(groups: Sequence[int]) -> list[npt.NDArray[np.intp]]:
     """Return the inputs that encode each column, in the order of the columns."""
     members: dict[int, list[int]] = {}
-    for place, group in enumerate(groups):
-        members.setdefault(group, []).append(place)
+    for i, group in enumerate(groups):
+        members.setdefault(group, []).append(i)
     return [np.array(members[group], dtype=np.intp) for group in sorted(members)]

@@ -271,7 +271,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         return encode_classes(codes, len(self.classes_), get_loss(self._loss)), weights
 
     def _scaling(self, target: FloatArray, weights: FloatArray | None) -> TargetScaling:
-        return TargetScaling.of(target, weights, centre=centres(get_loss(self._loss)), scale=False)
+        return TargetScaling.from_targets(target, weights, centre=centres(get_loss(self._loss)), scale=False)
 
     def decision_function(self, X: Any) -> Any:
         """Return scores of shape (n,) for two classes, positive for ``classes_[1]``, or (n, C) for more."""
@@ -298,7 +298,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
             accuracy: float = super().score(X, y, sample_weight)
             return accuracy
         # The metrics of scikit-learn know numbers and text only.
-        right = [label == one for label, one in zip(np.asarray(labels), self.predict(X), strict=True)]
+        right = [label == predicted for label, predicted in zip(np.asarray(labels), self.predict(X), strict=True)]
         return float(np.average(right, weights=sample_weight))
 
     def _gives_probabilities(self) -> bool:

@@ -197,14 +197,14 @@ class Effects(Summarized, ReadOnlyArrays):
 
     def table(self, output: int | str = 0) -> list[Effect]:
         """List the effects of one output, specified by index or name, the largest first."""
-        one = self.output(output)
-        sizes = np.concatenate([one.main, one.interactions[np.triu_indices(len(self.columns), 1)]])
-        shares = (sizes / (sizes.max() or 1.0)) ** 2
-        shares /= shares.sum() or 1.0
+        single = self.output(output)
+        sizes = np.concatenate([single.main, single.interactions[np.triu_indices(len(self.columns), 1)]])
+        fractions = (sizes / (sizes.max() or 1.0)) ** 2
+        fractions /= fractions.sum() or 1.0
         terms = self.terms
         return [
-            Effect(terms[place], float(sizes[place]), float(shares[place]))
-            for place in np.argsort(-sizes, kind="stable").tolist()
+            Effect(terms[index], float(sizes[index]), float(fractions[index]))
+            for index in np.argsort(-sizes, kind="stable").tolist()
         ]
 
     def contributions(self, X: Any) -> FloatArray:
@@ -216,13 +216,13 @@ class Effects(Summarized, ReadOnlyArrays):
         data = check_matrix("X", X, n_columns=len(terms.order))
         values = np.zeros((len(data), len(terms.S), len(self.terms)))
         first, second = np.triu_indices(G, 1)
-        place = np.diag(np.arange(G))
-        place[first, second] = place[second, first] = G + np.arange(len(first))
+        positions = np.diag(np.arange(G))
+        positions[first, second] = positions[second, first] = G + np.arange(len(first))
         for rows in chunks(len(data), data.shape[1]):
             Z = terms.standardised(data[rows])
             for k in range(len(terms.S)):
                 for a, others, part in terms.values(k, Z):
-                    values[rows, k, place[a, others]] = part
+                    values[rows, k, positions[a, others]] = part
         values[:, :, :G] -= terms.means
         contributions: FloatArray = squeezed(values, self.constant.shape, axis=1)
         return contributions
@@ -240,10 +240,10 @@ class Effects(Summarized, ReadOnlyArrays):
             listed = [(f"{output}: ", self.table(k)[0]) for k, output in enumerate(self.outputs[:_LISTED])]
         else:
             rows += [("output", name) for name in self.outputs if name != "output 0"]
-            listed = [("", one) for one in self.table()[:_LISTED]]
+            listed = [("", effect) for effect in self.table()[:_LISTED]]
         rows += [
-            (f"{which}{one.name}", f"{format_number(one.size, 4)}, {format_percent(one.share)}")
-            for which, one in listed
+            (f"{which}{effect.name}", f"{format_number(effect.size, 4)}, {format_percent(effect.share)}")
+            for which, effect in listed
         ]
         return Summary("Effects", rows)
 
@@ -288,9 +288,9 @@ class _Terms(ReadOnlyArrays):
     def main(self, column: int, X: FloatArray) -> FloatArray:
         """Compute the main effects (n, C) of one column for rows X (n, d)."""
         effects = np.zeros((len(X), len(self.S)))
-        for place in np.flatnonzero(self.columns == column).tolist():
-            end = self.starts[place + 1] if place + 1 < len(self.starts) else len(self.order)
-            inputs = slice(int(self.starts[place]), int(end))
+        for index in np.flatnonzero(self.columns == column).tolist():
+            end = self.starts[index + 1] if index + 1 < len(self.starts) else len(self.order)
+            inputs = slice(int(self.starts[index]), int(end))
             Z = self.standardised(X)[:, inputs]
             effects = np.einsum("ni,cij,nj->nc", Z, self.S[:, inputs, inputs], Z) + Z @ self.slope[:, inputs].T
         return effects - self.means[:, column]
@@ -298,12 +298,12 @@ class _Terms(ReadOnlyArrays):
     def values(self, k: int, Z: FloatArray) -> Iterator[tuple[int, npt.NDArray[np.intp], FloatArray]]:
         """Yield each column a, the columns b from a on, and the effects (n, len(b)) of (a, b) on output k."""
         ends = [*self.starts[1:].tolist(), len(self.order)]
-        for place, (start, end) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
+        for index, (start, end) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
             products = (Z[:, start:end] @ self.S[k, start:end, start:]) * Z[:, start:]
-            effects = np.add.reduceat(products, self.starts[place:] - start, axis=1)
+            effects = np.add.reduceat(products, self.starts[index:] - start, axis=1)
             effects[:, 1:] *= 2.0
             effects[:, 0] += Z[:, start:end] @ self.slope[k, start:end]
-            yield int(self.columns[place]), self.columns[place:], effects
+            yield int(self.columns[index]), self.columns[index:], effects
 
 
 def _decompose(
@@ -312,8 +312,8 @@ def _decompose(
     """Compute the terms of a form and the sizes (C, G, G) of the effects per output, main effects on the diagonal."""
     order = np.argsort(groups, kind="stable")
     columns, starts = np.unique(groups[order], return_index=True)
-    shares = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
-    mean, scale = _moments(X, shares)
+    fractions = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
+    mean, scale = _moments(X, fractions)
     centred = form.composed(scale, mean)
     d, C = form.n_inputs, form.n_outputs
     S, slope, constant = centred.parts
@@ -323,15 +323,15 @@ def _decompose(
     covariance = np.zeros((d, d))
     for rows in chunks(len(X), d):
         Z = terms.standardised(X[rows])
-        covariance += (Z * shares[rows, None]).T @ Z
+        covariance += (Z * fractions[rows, None]).T @ Z
     # The mean of z' A z is the inner product of A and the covariance. Interactions have two blocks of S.
     means = np.add.reduceat(np.add.reduceat(terms.S * covariance, starts, axis=1), starts, axis=2)
     means *= 2.0 - np.eye(len(columns))
     variances = np.zeros((C, len(columns), len(columns)))
     if len(columns) == d:
-        _add_variances_of_products(variances, terms, X, shares, covariance)
+        _add_variances_of_products(variances, terms, X, fractions, covariance)
     else:
-        _add_variances(variances, terms, X, shares, means)
+        _add_variances(variances, terms, X, fractions, means)
     # Matrix products are symmetric up to rounding.
     variances = 0.5 * (variances + np.swapaxes(variances, 1, 2))
     sizes = np.zeros((C, n_columns, n_columns))
@@ -344,19 +344,21 @@ def _decompose(
     return terms, sizes
 
 
-def _add_variances(variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, means: FloatArray) -> None:
+def _add_variances(
+    variances: FloatArray, terms: _Terms, X: FloatArray, fractions: FloatArray, means: FloatArray
+) -> None:
     """Add the variances of the effects, computed from the values on all rows."""
     for rows in chunks(len(X), X.shape[1]):
         Z = terms.standardised(X[rows])
         for k in range(len(variances)):
-            for place, (_, _, values) in enumerate(terms.values(k, Z)):
-                part = shares[rows] @ (values - means[k, place, place:]) ** 2
-                variances[k, place, place:] += part
-                variances[k, place + 1 :, place] += part[1:]
+            for index, (_, _, values) in enumerate(terms.values(k, Z)):
+                part = fractions[rows] @ (values - means[k, index, index:]) ** 2
+                variances[k, index, index:] += part
+                variances[k, index + 1 :, index] += part[1:]
 
 
 def _add_variances_of_products(
-    variances: FloatArray, terms: _Terms, X: FloatArray, shares: FloatArray, covariance: FloatArray
+    variances: FloatArray, terms: _Terms, X: FloatArray, fractions: FloatArray, covariance: FloatArray
 ) -> None:
     """Add the variances of the effects if every column is one input, so that interactions are products of two inputs.
 
@@ -366,11 +368,11 @@ def _add_variances_of_products(
     diagonal = np.arange(len(covariance))
     for rows in chunks(len(X), X.shape[1]):
         Z = terms.standardised(X[rows])
-        squared += (Z**2 * shares[rows, None]).T @ Z**2
+        squared += (Z**2 * fractions[rows, None]).T @ Z**2
         for k, variance in enumerate(variances):
             curvature = terms.S[k, diagonal, diagonal]
             main = Z**2 * curvature + Z * terms.slope[k] - curvature * np.diagonal(covariance)
-            variance[diagonal, diagonal] += shares[rows] @ main**2
+            variance[diagonal, diagonal] += fractions[rows] @ main**2
     spread = squared - covariance**2
     # Products that do not vary leave only rounding errors.
     spread[spread <= len(X) * EPS * squared] = 0.0
@@ -378,11 +380,11 @@ def _add_variances_of_products(
     variances += 4.0 * terms.S**2 * spread
 
 
-def _moments(X: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _moments(X: FloatArray, fractions: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Compute means and standard deviations of columns; for a constant column, its value and one."""
     constant = X.max(axis=0) == X.min(axis=0)
-    mean = np.where(constant, X[0], shares @ X)
-    deviation = np.sqrt(sum(shares[rows] @ (X[rows] - mean) ** 2 for rows in chunks(len(X), X.shape[1])))
+    mean = np.where(constant, X[0], fractions @ X)
+    deviation = np.sqrt(sum(fractions[rows] @ (X[rows] - mean) ** 2 for rows in chunks(len(X), X.shape[1])))
     return mean, np.where(constant | (deviation == 0.0), 1.0, deviation)
 
 
@@ -403,4 +405,4 @@ def _checked_names(name: str, names: Sequence[str] | None, default: Sequence[str
         return tuple(default)
     if isinstance(names, str) or not np.iterable(names):
         raise InvalidTypeError(f"{name} must be names in a sequence; got {names!r:.60}")
-    return tuple(str(one) for one in names)
+    return tuple(str(label) for label in names)

@@ -91,8 +91,8 @@ class Explanation(Summarized):
             if column.size > 0.0:
                 rows.append((column.name, f"{format_number(column.size, 4)}, {format_percent(column.share)}"))
                 rows += [("", f"{format_number(weight, 4)} for {term}") for term, weight in column.weights]
-        shown = [one for one in self.interactions if one.size > 0.0]
-        rows += [(one.name, f"{format_number(one.size, 4)}, {format_percent(one.share)}") for one in shown]
+        shown = [effect for effect in self.interactions if effect.size > 0.0]
+        rows += [(effect.name, f"{format_number(effect.size, 4)}, {format_percent(effect.share)}") for effect in shown]
         return Summary("Explanation", rows)
 
     def __str__(self) -> str:
@@ -120,7 +120,7 @@ class Explained(_QuantizedNetwork):
                 "one on blocks of images or series"
             )
         form = self._form()
-        if any(one.position == _MIXED for one in _describe(self._columns_encoder, self._names(None), form.n_inputs)):
+        if any(term.position == _MIXED for term in _describe(self._columns_encoder, self._names(None), form.n_inputs)):
             raise AttributeError(
                 "feature_importances_ requires an encoding whose inputs are known to be made of one column each; use "
                 f"effects().importances, those of the outputs of {type(self.encoder_).__name__}"
@@ -178,11 +178,11 @@ class Explained(_QuantizedNetwork):
             ) from None
         effects = self.effects(X, sample_weight=sample_weight, names=names)
         k = effects.number(output)
-        one = effects.output(k)
+        selected = effects.output(k)
         slopes = form.parts[1][k]
         # By number, since names of columns may repeat.
         numbers = tuple(map(str, range(len(columns))))
-        parts = {effect.columns: effect for effect in replace(one, columns=numbers).table()}
+        parts = {effect.columns: effect for effect in replace(selected, columns=numbers).table()}
         explained = []
         for position, name in enumerate(columns):
             inputs = [(j, term) for j, term in enumerate(encoding.expressions) if term.position == position]
@@ -194,17 +194,19 @@ class Explained(_QuantizedNetwork):
                 for column in encoding.columns
             ]
             table[position] = values
-            curve = one.main_effect(position, encoding.encode(table)).tolist() if inputs else []
-            _, size, share = parts[(numbers[position],)]
+            curve = selected.main_effect(position, encoding.encode(table)).tolist() if inputs else []
+            _, size, fraction = parts[(numbers[position],)]
             shown = [None if value != value else value for value in values.tolist()]
-            explained.append(ExplainedColumn(name, size, share, tuple(weights), tuple(zip(shown, curve, strict=True))))
+            explained.append(
+                ExplainedColumn(name, size, fraction, tuple(weights), tuple(zip(shown, curve, strict=True)))
+            )
         ordered = sorted(explained, key=lambda column: -column.size)
         pairs = tuple(
             effect._replace(columns=tuple(columns[int(number)] for number in effect.columns))
             for effect in parts.values()
             if len(effect.columns) == 2
         )
-        return Explanation(one.outputs[0], float(one.constant), tuple(ordered), pairs)
+        return Explanation(selected.outputs[0], float(selected.constant), tuple(ordered), pairs)
 
     def contributions(self, X: Any) -> FloatArray:
         """Return the contribution of each effect to the predictions for rows of X, shape (n, T) or (n, C, T).
@@ -235,8 +237,8 @@ class Explained(_QuantizedNetwork):
         digits = check_digits(digits)
         form = self._form(self.target_scaling_)
         inputs = _describe(self._columns_encoder, self._names(names), form.n_inputs)
-        center, scale = (np.array([getattr(one, field) for one in inputs]) for field in ("center", "scale"))
-        bits = np.array([one.is_bit for one in inputs])
+        center, scale = (np.array([getattr(term, field) for term in inputs]) for field in ("center", "scale"))
+        bits = np.array([term.is_bit for term in inputs])
         rounded = np.array([float(f"{value:.{digits}g}") for value in center.tolist()])
         shown = np.where(bits | (np.abs(center) < 10.0**-digits * scale), 0.0, rounded)
         # An input is (term - center) / scale, and the formula is one in term - shown. Differences that rounding of
@@ -244,7 +246,7 @@ class Explained(_QuantizedNetwork):
         moved = (shown - center) / scale
         moved[np.abs(moved) < 10.0**-digits] = 0.0
         form = _without_squares(form.composed(1.0 / scale, moved), bits)
-        texts = [_factor(one.name, about, digits) for one, about in zip(inputs, shown.tolist(), strict=True)]
+        texts = [_factor(term.name, about, digits) for term, about in zip(inputs, shown.tolist(), strict=True)]
         return form.to_expression(texts, digits=digits, threshold=threshold)
 
     def __str__(self) -> str:
@@ -290,9 +292,9 @@ class Explained(_QuantizedNetwork):
     ) -> Effects:
         columns = self._names(names)
         inputs = _describe(self._columns_encoder, columns, form.n_inputs)
-        groups = [one.position for one in inputs]
+        groups = [term.position for term in inputs]
         if _MIXED in groups:
-            columns, groups = [one.name for one in inputs], list(range(len(inputs)))
+            columns, groups = [term.name for term in inputs], list(range(len(inputs)))
         if X is None:
             problem = self.result_.rows
             additive = isinstance(self.encoder_, AdditiveBlocks)
@@ -309,11 +311,11 @@ class Explained(_QuantizedNetwork):
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return the moments by which effects are centred, or None if an input depends on several columns."""
         groups = self._groups(columns.shape[1])
-        return None if _MIXED in groups else InputMoments.of(columns, weights, groups)
+        return None if _MIXED in groups else InputMoments.from_inputs(columns, weights, groups)
 
     def _groups(self, width: int) -> list[int]:
         """Return the column that each of the encoder's outputs is made of, by its position, or `_MIXED`."""
-        return [one.position for one in _describe(self._columns_encoder, self._names(None), width)]
+        return [term.position for term in _describe(self._columns_encoder, self._names(None), width)]
 
     def _rows(self, X: Any) -> FloatArray:
         """Return rows of a table as inputs of the network, without the constant input."""

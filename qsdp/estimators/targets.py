@@ -30,11 +30,11 @@ class TargetScaling:
     scale: FloatArray
 
     @classmethod
-    def of(
+    def from_targets(
         cls, target: FloatArray, weights: FloatArray | None, *, centre: bool = True, scale: bool = True
     ) -> TargetScaling:
         """Return the map by (weighted) means and standard deviations of targets (n,) or (n, C), or only one of them."""
-        zero, one = np.zeros(target.shape[1:]), np.ones(target.shape[1:])
+        zero, unscaled = np.zeros(target.shape[1:]), np.ones(target.shape[1:])
         # Divide first, so that squares of extreme values stay finite.
         largest = np.abs(target).max(axis=0)
         units = np.where(largest > 0.0, largest, 1.0)
@@ -42,7 +42,7 @@ class TargetScaling:
         deviation = np.sqrt(np.average((target / units - mean) ** 2, axis=0, weights=weights))
         # The deviation of equal targets is a rounding error.
         deviation = np.where(deviation > len(target) * EPS, deviation, 1.0)
-        return cls(units * mean if centre else zero, units * deviation if scale else one)
+        return cls(units * mean if centre else zero, units * deviation if scale else unscaled)
 
     @classmethod
     def of_numbers(cls, target: FloatArray, weights: FloatArray | None, loss: Loss) -> TargetScaling:
@@ -50,7 +50,7 @@ class TargetScaling:
 
         Such losses tolerate outliers only if the other targets determine the units.
         """
-        return cls.of(without_outliers(target, weights) if loss.bounded_dual else target, weights)
+        return cls.from_targets(without_outliers(target, weights) if loss.bounded_dual else target, weights)
 
     def encode(self, target: FloatArray) -> FloatArray:
         """Return targets as outputs of a network."""
