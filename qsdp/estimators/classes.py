@@ -58,7 +58,7 @@ def check_class_targets(y: npt.NDArray[Any]) -> None:
 def check_labels(y: Any) -> None:
     """Raise if rows have several labels, or labels are missing or cannot be sorted, such as text mixed with numbers."""
     y = y.to_list() if is_wide(y) else y
-    _check_one_label_each(y)
+    _check_single_label(y)
     if isinstance(y, list):
         entries = y
         members = [entry for entry in y if isinstance(entry, Enum) and isinstance(entry, str)]
@@ -86,7 +86,7 @@ def check_labels(y: Any) -> None:
         _check_sortable(entries)
 
 
-def _check_one_label_each(y: Any) -> None:
+def _check_single_label(y: Any) -> None:
     """Raise an error if rows have several labels, in columns or in lists."""
     try:
         shape = tuple(y.shape) if hasattr(y, "shape") else np.asarray(y).shape
@@ -104,7 +104,7 @@ def _check_sortable(labels: list[Any]) -> None:
     """Raise an error unless the labels have a total order."""
     try:
         ascending = sorted(set(labels))
-        sortable = all(one < other for one, other in pairwise(ascending))
+        sortable = all(label < other for label, other in pairwise(ascending))
     except TypeError:
         sortable = False
     if not sortable:
@@ -153,7 +153,7 @@ def class_factors(
     return factors
 
 
-def _one_each(outputs: FloatArray) -> FloatArray:
+def _per_class(outputs: FloatArray) -> FloatArray:
     """Return outputs with one column per class; if two classes share a single output, the first one gets zeros."""
     columns = outputs.reshape(len(outputs), -1)
     return np.pad(columns, ((0, 0), (max(2 - columns.shape[1], 0), 0)))
@@ -161,13 +161,13 @@ def _one_each(outputs: FloatArray) -> FloatArray:
 
 def class_scores(outputs: FloatArray) -> FloatArray:
     """Return the decision scores: (n,) for two classes, positive for the second one; else (n, C)."""
-    scores = _one_each(outputs)
+    scores = _per_class(outputs)
     return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
 
 def choose_classes(outputs: FloatArray) -> npt.NDArray[np.intp]:
     """Return the predicted class numbers, shape (n,)."""
-    chosen: npt.NDArray[np.intp] = np.argmax(_one_each(outputs), axis=1)
+    chosen: npt.NDArray[np.intp] = np.argmax(_per_class(outputs), axis=1)
     return chosen
 
 
@@ -177,7 +177,7 @@ def class_logits(outputs: FloatArray, loss: Loss) -> FloatArray:
     If such a loss adds up over more than two classes, the probabilities are the logistic functions of the outputs,
     divided by their sum. For other losses, the logits are the outputs themselves.
     """
-    logits = _one_each(outputs)
+    logits = _per_class(outputs)
     apart = logits.size == outputs.size and loss.probabilistic and not loss.coupled
     return log_expit(logits) if apart else logits
 

@@ -88,7 +88,7 @@ def packed(model: Any) -> dict[str, Any]:
             learned["encoder_"]["parameters"] = model.encoder_.get_params()
     for name, kind in _BUILT.items():
         value = learned[name]
-        learned[name] = value and {one.name: getattr(value, one.name) for one in fields(kind)}
+        learned[name] = value and {field.name: getattr(value, field.name) for field in fields(kind)}
     # Proofs hold the training data.
     del learned["certificate_"]["proof"]
     return {name: _plain(value) for name, value in sorted((parameters | learned).items())}
@@ -104,10 +104,10 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray) and value.dtype == object:
         plain = np.empty_like(value)
-        plain.ravel()[:] = [_plain(one) for one in value.ravel().tolist()]
+        plain.ravel()[:] = [_plain(entry) for entry in value.ravel().tolist()]
         return plain
     if type(value) is dict:
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     return type(value)(map(_plain, value)) if type(value) in {list, tuple} else value
 
 

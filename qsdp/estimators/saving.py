@@ -207,7 +207,7 @@ def _arrays(node: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
         children = content
     elif loader == "DTypeNode" or (loader == "ObjectNode" and content is not None):
         children = [content]
-    elif loader == "SliceNode" and not all(one is None or type(one) is int for one in content.values()):
+    elif loader == "SliceNode" and not all(bound is None or type(bound) is int for bound in content.values()):
         raise StorageError("its slices are not made of integers")
     elif loader == "NdArrayNode" and node["type"] == "json":
         children = [*content, node["shape"]]
