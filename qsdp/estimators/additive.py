@@ -16,6 +16,7 @@ from qsdp.blocks import Blocks
 from qsdp.choosing.additive_path import AdditivePath
 from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.options import AUTO, TrainingOptions, fraction_of_beta_max
+from qsdp.choosing.regression import left_out_fit
 from qsdp.encoding import AdditiveBlocks, Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.additive_blocks import neuron_price, standardised, weight_prices
 from qsdp.encoding.fitting import distributions, thresholds_of
@@ -36,6 +37,9 @@ _THRESHOLDS = (0, 20)
 
 #: Fractions of `beta_max` to choose from: three orders of magnitude in nine steps.
 _FRACTIONS = np.geomspace(0.3, 3e-4, 10)
+
+#: Norms of the rows of inputs with which their selection is tried; 0.7 and 3 are as the first.
+_SIZES = (1.5, 15.0)
 
 #: Number of inputs above which they are selected: a neuron on hundreds of inputs costs many bits.
 MAX_INPUTS = 100
@@ -103,9 +107,13 @@ def fit_additive(
     table, standard = encoder._table(samples.X, warned=True), encoder.encoding_
     if standard.width > MAX_INPUTS:
         columns = standard.encode(table)
-        rows = np.hstack([columns, np.ones((len(columns), 1))])
-        problem = options.problem(rows, coded, weights, samples.repetitions)
-        standard = standard.restricted(useful_inputs(problem, DistinctRows.from_rows(rows), standard.width))
+        columns /= np.sqrt(np.square(columns).sum(axis=1).mean()) or 1.0
+        # Beside a constant, products matter less than inputs in rows of the first size, and more in the second.
+        parts = [np.hstack([size * columns, np.ones((len(columns), 1))]) for size in _SIZES]
+        problems = [options.problem(rows, coded, weights, samples.repetitions) for rows in parts]
+        rows = DistinctRows.from_rows(columns)
+        problem = min(problems, key=lambda candidate: float(left_out_fit(candidate, rows).errors.sum()))
+        standard = standard.restricted(useful_inputs(problem, rows, standard.width))
     encoding, sets = _with_thresholds(standard, table, samples.weights)
     encoding = standardised(encoding, encoding.encode(table), samples.weights)
     problem = options.problem(encoding.encode(table), coded, weights, samples.repetitions)
@@ -263,7 +271,9 @@ class _AdditiveSearch:
             known = (trial for trial in tried if all(map(_Candidate.equals, trial.candidates, some)))
             new.append(next(known, None) or self._try(tried, folds, some, selection))
             hopeless = new[-1].smallest() > best.smallest() + _WORSE * best.gain()
-            if hopeless or max(len(candidate.weighted) for candidate in some) == 1 or deadline.over():
+            # A single column with several inputs has no better half.
+            stuck = selection.fraction < 1.0 and all(map(_Candidate.equals, some, selection.source.candidates))
+            if stuck or hopeless or max(len(candidate.weighted) for candidate in some) == 1 or deadline.over():
                 break
         better = min(new, key=_Tried.smallest)
         counts = np.concatenate([held_out.row_counts for _, held_out, _ in folds])
