@@ -153,7 +153,7 @@ def test_the_device_is_that_of_the_relaxation(monkeypatch):
     # No torch is needed to see where a device goes.
     monkeypatch.setattr("qsdp.choosing.options.check_device", lambda device: device)
     qsdp.solve_and_sample(X, Y, 10, refine="polish", random_state=0, device="there")
-    qsdp.QuantizedNetworkRegressor(10, beta="5%", random_state=0, device="there").fit(X, Y)
+    qsdp.QuantizedNetworkRegressor(10, beta="5%", encoding="standard", random_state=0, device="there").fit(X, Y)
     assert seen == ["there", "there"]
 
 

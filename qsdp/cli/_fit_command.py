@@ -158,7 +158,7 @@ def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
         text = f"exact: {result.network.n_neurons} neurons after {result.exact.rounds} rounds"
         if result.exact.status != "optimal":
             text += f", not finished: {result.exact.status}"
-    elif result.refine != "none" and result.network.weights is not None:
+    elif result.refine != "none" and len(result.network.weights):
         text = "column generation: weights and neurons added, and rounded to 8 bits"
     elif result.refine == "refit":
         text = f"refit: {result.network.n_neurons} of the sampled neurons remain"

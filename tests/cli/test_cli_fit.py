@@ -111,7 +111,7 @@ def test_scores_decide(here: Path, loss: str) -> None:
 @pytest.mark.parametrize("options", [[], ["--loss", "logistic", "--levels", 3, "--activation", "relu_like"]])
 def test_fit_and_refine(here: Path, options: list[Any]) -> None:
     (here / "messy.csv").write_bytes(messy())
-    common = [*FIT_LABEL, "--neurons", 300, *options, "--beta", 1, "--tol", 1e-6]
+    common = [*FIT_LABEL, "--encoding", "standard", "--neurons", 300, *options, "--beta", 1, "--tol", 1e-6]
     objectives, bounds = {}, {}
     for refine in ("none", "refit", "polish", "exact"):
         result = run(*common, "--refine", refine, "--output", f"{refine}.qsdp")

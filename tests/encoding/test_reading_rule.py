@@ -192,7 +192,7 @@ def test_what_looks_like_numbers_is_categories_with_one_warning_and_a_remedy(
     assert len(messages) == 1
     assert f"column 'amount' is read as categories, because of entries such as {shown!r}" in messages[0]
     assert remedy in messages[0]
-    assert model.encoder_.encoding_.columns[0].categories == tuple(sorted(texts))
+    assert model.encoder_.inputs_.encoding_.columns[0].categories == tuple(sorted(texts))
 
 
 @pytest.mark.filterwarnings("ignore:column 'x' is read as categories")

@@ -79,8 +79,8 @@ def test_valid_calls_do_reach_the_solver() -> None:
     for call in (
         lambda: solve_and_sample(X, Y),
         lambda: solve_relaxation(TrainingProblem(X, Y, beta=0.1)),
-        lambda: QuantizedNetworkRegressor().fit(X, Y),
-        lambda: QuantizedNetworkClassifier().fit(X, LABELS),
+        lambda: QuantizedNetworkRegressor(encoding="standard").fit(X, Y),
+        lambda: QuantizedNetworkClassifier(encoding="standard").fit(X, LABELS),
     ):
         with pytest.raises(AssertionError, match="a solve started"):
             call()

@@ -29,14 +29,14 @@ def table(**columns: object) -> object:
     return pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "u", "v"), **columns})
 
 
-def fitted(estimator: type, target: np.ndarray) -> object:
+def fitted(estimator: type, target: np.ndarray, **settings: object) -> object:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return estimator(200, **SETTINGS).fit(table(), target)
+        return estimator(200, **SETTINGS, **settings).fit(table(), target)
 
 
 def classifier() -> object:
-    return fitted(qsdp.QuantizedNetworkClassifier, LABELS)
+    return fitted(qsdp.QuantizedNetworkClassifier, LABELS, loss="logistic")
 
 
 def regressor() -> object:
@@ -95,18 +95,18 @@ def messages(call: Callable[[], object]) -> list[str]:
 @pytest.mark.parametrize("estimator", [qsdp.QuantizedNetworkRegressor, qsdp.QuantizedNetworkClassifier])
 def test_one_warning_names_every_stage_that_the_time_limit_ended(estimator: type) -> None:
     target = LABELS if estimator is qsdp.QuantizedNetworkClassifier else Y
-    data, wide = np.tile(X, (1, 6)), hurried(estimator)
+    data, wide = np.tile(X, (1, 6)), hurried(estimator, encoding="standard")
     (message,) = messages(lambda: wide.fit(data, target))
-    assert message.endswith(
-        "the time limit ended the choice of inputs, the choice of beta and the solve; allow more time with time_limit"
-    )
+    assert message.endswith("the time limit ended the choice of beta and the solve; allow more time with time_limit")
+    *_, message = messages(lambda: hurried(estimator).fit(data, target))
+    assert message.startswith("the time limit ended the choice of thresholds and beta: certificate and predictions are")
 
 
 def test_choices_that_ended_early_are_warned_of_without_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     # The limit of the choices alone passes, so that the solve is as good as ever.
     monkeypatch.setattr("qsdp.choosing.options.FIRST_TRY", 0.0)
     (message,) = messages(lambda: qsdp.QuantizedNetworkRegressor(200, time_limit=60.0, random_state=0).fit(X, Y))
-    assert message.startswith("the time limit ended the choice of inputs and the choice of beta: certificate and")
+    assert message.startswith("the time limit ended the choice of thresholds and beta: certificate and")
     (message,) = messages(lambda: qsdp.solve_and_sample(X, Y, 50, "auto", time_limit=60.0, random_state=0))
     assert message.startswith("the time limit ended the choice of beta: certificate and")
     assert messages(lambda: qsdp.solve_and_sample(X, Y, 50, 0.5, time_limit=60.0, random_state=0)) == []
