@@ -112,8 +112,9 @@ def fit_additive(
         parts = [np.hstack([size * columns, np.ones((len(columns), 1))]) for size in _SIZES]
         problems = [options.problem(rows, coded, weights, samples.repetitions) for rows in parts]
         rows = DistinctRows.from_rows(columns)
-        problem = min(problems, key=lambda candidate: float(left_out_fit(candidate, rows).errors.sum()))
-        standard = standard.restricted(useful_inputs(problem, rows, standard.width))
+        fits = [left_out_fit(candidate, rows) for candidate in problems]
+        best = int(np.argmin([fit.errors.sum() for fit in fits]))
+        standard = standard.restricted(useful_inputs(problems[best], rows, standard.width, fits[best]))
     encoding, sets = _with_thresholds(standard, table, samples.weights)
     encoding = standardised(encoding, encoding.encode(table), samples.weights)
     problem = options.problem(encoding.encode(table), coded, weights, samples.repetitions)
@@ -122,7 +123,7 @@ def fit_additive(
         chosen = search.chosen(sets)
     with options.refining():
         fit = search.fitted(chosen, encoder, weights)
-    # Columns without a weight are not told of.
+    # Columns without a weight cause no warning.
     encoder._report_unseen(table)
     return fit
 

@@ -48,7 +48,7 @@ _STEPS = 10.0 ** np.array([1.0, 0.5, 0.0, -0.5])
 _HOPELESS, _NEGLIGIBLE = 3.0, 0.25
 
 
-def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -> IntArray:
+def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int, fit: RidgeFit | None = None) -> IntArray:
     r"""Select the fewest of the first `n_inputs` columns of a problem without losing held-out accuracy.
 
     This is cross-validated recursive elimination. A quadratic ridge regression, as in `left_out_fit`, is fitted
@@ -74,6 +74,8 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -
     rows : DistinctRows
         Distinct rows of the problem's samples, in these or other inputs.
     n_inputs : int
+    fit : RidgeFit, optional
+        Regression on all inputs, if already computed.
 
     Returns
     -------
@@ -85,7 +87,7 @@ def useful_inputs(problem: TrainingProblem, rows: DistinctRows, n_inputs: int) -
     ranks = passed * _pair_operations(problem, n_inputs) <= SECOND
     if rows.count < FEW or n_inputs <= 2 or deadline.over() or (rows.count > MAX_FUNCTIONS and not ranks):
         return everything
-    fit = left_out_fit(problem, rows)
+    fit = fit or left_out_fit(problem, rows)
     counts = [n_inputs]
     while ranks and counts[-1] * (counts[-1] + 1) > 2 * MAX_FUNCTIONS:
         counts.append(_fewer(counts[-1]))
