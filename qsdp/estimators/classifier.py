@@ -14,7 +14,6 @@ from sklearn.utils.metaestimators import available_if
 
 from qsdp._utils.validation import FloatArray, RandomState, errors_of
 from qsdp.activations import PolynomialActivation
-from qsdp.choosing.options import AUTO
 from qsdp.encoding.reading_rule import is_wide
 from qsdp.estimators.classes import (
     are_objects,
@@ -29,7 +28,7 @@ from qsdp.estimators.classes import (
 )
 from qsdp.estimators.dask_fits import rows_here
 from qsdp.estimators.explanation import Explained
-from qsdp.estimators.parameters import CONSTRAINTS, OF_CLASSIFIERS, is_additive
+from qsdp.estimators.parameters import CONSTRAINTS, OF_CLASSIFIERS, is_additive, is_auto
 from qsdp.estimators.targets import TargetScaling
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
@@ -222,7 +221,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
 
     @property
     def _loss(self) -> str | Loss:
-        if not is_additive(self) or not isinstance(self.loss, str) or self.loss != AUTO:
+        if not is_additive(self) or not is_auto(self.loss):
             return super()._loss
         return "logistic" if len(getattr(self, "classes_", ())) == 2 else "cross_entropy"
 

@@ -18,7 +18,15 @@ from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
 from qsdp.training_data import MAX_LEVELS
 
-__all__ = ["CONSTRAINTS", "OF_CLASSIFIERS", "activation_of", "encoding_of", "is_additive", "training_options"]
+__all__ = [
+    "CONSTRAINTS",
+    "OF_CLASSIFIERS",
+    "activation_of",
+    "encoding_of",
+    "is_additive",
+    "is_auto",
+    "training_options",
+]
 
 #: Constraints of the parameters of both estimators. Names and beta are checked further by the options of the training,
 #: which suggest the nearest name.
@@ -73,7 +81,7 @@ def training_options(estimator: Any) -> TrainingOptions:
 
 def activation_of(estimator: Any) -> Any:
     """Return the parameter `activation`, and for "auto" that of ReLU on rows; networks on blocks are bilinear."""
-    if not _is_auto(estimator.activation):
+    if not is_auto(estimator.activation):
         return estimator.activation
     return None if makes_blocks(estimator.encoding) or is_additive(estimator) else "relu_like"
 
@@ -84,14 +92,14 @@ def encoding_of(estimator: Any) -> Any:
     They do if they ask for an activation, for more than two levels, or for a loss without second derivatives, or if the
     rows come in batches.
     """
-    if not _is_auto(estimator.encoding):
+    if not is_auto(estimator.encoding):
         return estimator.encoding
     activation, loss = estimator.activation, estimator.loss
     additive = (
         not estimator._in_batches
         and estimator.levels == 2
-        and (_is_auto(activation) or get_activation(activation) is None)
-        and (_is_auto(loss) or get_loss(loss).has_curvature)
+        and (is_auto(activation) or get_activation(activation) is None)
+        and (is_auto(loss) or get_loss(loss).has_curvature)
     )
     return ADDITIVE if additive else "standard"
 
@@ -102,7 +110,8 @@ def is_additive(estimator: Any) -> bool:
     return isinstance(encoding, str) and encoding == ADDITIVE
 
 
-def _is_auto(value: Any) -> bool:
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is left to the estimator."""
     return isinstance(value, str) and value == AUTO
 
 

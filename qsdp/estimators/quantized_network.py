@@ -22,7 +22,7 @@ from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import FloatArray, RandomState, check_sample_weight, errors_of
 from qsdp.activations import get_activation
 from qsdp.blocks import Blocks
-from qsdp.choosing.options import AUTO, TrainingOptions
+from qsdp.choosing.options import TrainingOptions
 from qsdp.data_map import SAMPLES
 from qsdp.encoding import TableEncoder
 from qsdp.encoding.reading_rule import as_table
@@ -40,7 +40,7 @@ from qsdp.estimators.input_encoding import (
     makes_blocks,
     uses_transformer,
 )
-from qsdp.estimators.parameters import activation_of, encoding_of, is_additive, training_options
+from qsdp.estimators.parameters import activation_of, encoding_of, is_additive, is_auto, training_options
 from qsdp.estimators.saving import save
 from qsdp.estimators.targets import TargetScaling
 from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
@@ -83,7 +83,7 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
     def _loss(self) -> str | Loss:
         """The loss of the training, the squared one for "auto"."""
         loss: str | Loss = self.loss
-        return "squared" if isinstance(loss, str) and loss == AUTO else loss
+        return "squared" if is_auto(loss) else loss
 
     @property
     def _columns_encoder(self) -> Any:
