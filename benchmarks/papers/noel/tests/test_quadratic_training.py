@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
 from benchmarks.papers.noel import (
     LOSSES,
@@ -58,17 +57,6 @@ def test_seconds_are_those_of_training_without_measuring(estimator: type, monkey
     assert model.history_.seconds == [0.0] * 4
 
 
-def test_training_stops_when_the_loss_no_longer_falls() -> None:
-    model = Logistic(learning_rate=3.0, n_epochs=500, patience=3, random_state=0).fit(X, THREE)
-    history = model.history_
-    assert history.stopped == "no improvement"
-    assert history.n_epochs < 500
-    best = int(np.argmin(history.loss))
-    assert history.n_epochs - 1 - best >= 1
-    for place in range(1, 4):
-        assert history.loss[-place] >= min(history.loss[:-place])
-
-
 def test_a_callback_stops_training() -> None:
     seen: list[int] = []
 
@@ -79,15 +67,6 @@ def test_a_callback_stops_training() -> None:
     model = Logistic(n_epochs=50, callback=stop, random_state=0).fit(X, INSIDE)
     assert seen == [1, 2, 3]
     assert model.history_.stopped == "callback"
-
-
-def test_a_callback_sees_every_epoch_of_a_training_that_stops_by_itself() -> None:
-    seen: list[float] = []
-    options = {"learning_rate": 3.0, "n_epochs": 500, "patience": 3, "random_state": 0}
-    history = Logistic(callback=lambda history: seen.append(history.loss[-1]), **options).fit(X, THREE).history_
-    assert seen == history.loss
-    assert history.stopped == "no improvement"
-    assert history.loss == Logistic(**options).fit(X, THREE).history_.loss
 
 
 @both
@@ -134,42 +113,3 @@ def test_divergence_names_epoch_and_suggestion_and_keeps_the_history(estimator: 
 def test_bad_parameters(estimator: type, name: str, value: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         estimator(**{name: value}).fit(X, THREE)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("activation", "sign", r"activation must be one of .*; 'sign' is excluded: its derivative g' is 0"),
-        ("activation", "softmax", "'softmax' is excluded: .*softmax mixes the neurons of a layer"),
-        ("activation", "sigmoidal", "did you mean 'sigmoid'"),
-        ("head", "rpqn", "family must be one of .*did you mean 'rpqnn'"),
-        ("hidden_layers", "linear", "hidden_layers must be a sequence of"),
-        ("hidden_layers", 3, "hidden_layers must be a sequence of"),
-        ("hidden_layers", ["linear"], r"hidden_layers\[0\] must be \(family, width\)"),
-        ("hidden_layers", [("linear", 3), ("linear",)], r"hidden_layers\[1\] must be \(family, width\)"),
-        ("hidden_layers", [("linear", 0)], r"the width of hidden_layers\[0\] must be an integer >= 1; got 0"),
-        ("hidden_layers", [("conv", 3)], "family must be one of"),
-        (
-            "hidden_layers",
-            [("linear", 3, "step")],
-            r"the activation of hidden_layers\[0\] must be .*'step' is excluded",
-        ),
-    ],
-)
-def test_bad_layers_of_a_network(name: str, value: Any, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        Network(**{name: value}).fit(X, THREE)
-
-
-@both
-def test_bad_data(estimator: type) -> None:
-    with pytest.raises(InvalidInputError, match="only one class"):
-        estimator().fit(X, np.zeros(120))
-    with pytest.raises(InvalidInputError, match="NaN"):
-        estimator().fit(np.where(X > 0.99, np.nan, X) + np.where(np.arange(240).reshape(120, 2) == 0, np.nan, 0), THREE)
-    with pytest.raises(InvalidInputError, match="y is not valid"):
-        estimator().fit(X, X[:, 0])
-    with pytest.raises(NotFittedError):
-        estimator().sign_code(X)
-    with pytest.raises(NotFittedError):
-        estimator().predict_proba(X)

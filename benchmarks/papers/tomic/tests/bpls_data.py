@@ -16,12 +16,6 @@ def linear_targets(X: np.ndarray) -> np.ndarray:
     return np.column_stack([2.0 - X[:, 0] / 3.0, 2.0 * X[:, 0] - 1.0])
 
 
-def nonlinear_targets(X: np.ndarray) -> np.ndarray:
-    """The paper's non-linear toy."""
-    x = X[:, 0]
-    return np.column_stack([1 / (1 + np.exp(np.log10(x**-1.5))), 1 / (1 + np.exp(x**-0.25))])
-
-
 @functools.cache
 def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The split of A.12: 1437 training and 360 test images, pixels in [0, 1]."""

@@ -25,10 +25,6 @@ def problem(seed: int, S: int, n: int, J: int) -> tuple[np.ndarray, np.ndarray, 
 sizes = {"seed": st.integers(0, 10**6), "S": st.integers(1, 6), "n": st.integers(1, 7), "J": st.integers(1, 5)}
 
 
-def test_a3_rules_are_those_of_the_table() -> None:
-    assert set(HIDDEN_TARGETS) == {"first", "mean", "ls", "relax", "damped", "gauss-seidel", "minnorm"}
-
-
 @pytest.mark.parametrize(
     ("rule", "expected", "output"),
     [
@@ -68,63 +64,6 @@ def test_a3_golden_values_of_two_outputs(
     np.testing.assert_allclose(N, expected, atol=1e-10)
     if residual is not None:
         np.testing.assert_allclose(T2 - N @ W2, residual, atol=1e-10)
-
-
-def test_a3_default_is_relax() -> None:
-    np.testing.assert_array_equal(hidden_target(H2, W2, T2), hidden_target(H2, W2, T2, "relax"))
-
-
-@settings(deadline=None)
-@given(**sizes)
-def test_a3_equation_5_for_one_neuron_and_one_output(seed: int, S: int, n: int, J: int) -> None:
-    H, W, T = problem(seed, S, n, J)
-    alone = np.empty((S, n, J))
-    for i in range(n):
-        for j in range(J):
-            others = sum(W[t, j] * H[:, t] for t in range(n) if t != i) + np.zeros(S)
-            alone[:, i, j] = (T[:, j] - others) / W[i, j]
-    scale = 1e-10 * max(1.0, float(np.abs(alone).max()))
-    np.testing.assert_allclose(hidden_target(H, W, T, "first"), alone[:, :, 0], atol=scale)
-    np.testing.assert_allclose(hidden_target(H, W, T, "mean"), alone.mean(axis=2), atol=scale)
-
-
-@settings(deadline=None)
-@given(**sizes)
-def test_a3_least_squares_of_one_neuron(seed: int, S: int, n: int, J: int) -> None:
-    H, W, T = problem(seed, S, n, J)
-    N = hidden_target(H, W, T, "ls")
-    for i in range(n):
-        moved = H.copy()
-        moved[:, i] = N[:, i]
-        # The residual has nothing left along the row of that neuron.
-        np.testing.assert_allclose((T - moved @ W) @ W[i], 0.0, atol=1e-9 * (1 + np.abs(W).max() ** 2))
-
-
-@settings(deadline=None)
-@given(**sizes)
-def test_a3_damped_rules_are_shares_of_that_step(seed: int, S: int, n: int, J: int) -> None:
-    H, W, T = problem(seed, S, n, J)
-    step = hidden_target(H, W, T, "ls") - H
-    np.testing.assert_allclose(hidden_target(H, W, T, "relax") - H, min(1.0, J / n) * step, atol=1e-10)
-    np.testing.assert_allclose(hidden_target(H, W, T, "damped") - H, step / n, atol=1e-10)
-
-
-@settings(deadline=None)
-@given(**sizes)
-def test_a3_average_gain(seed: int, S: int, n: int, J: int) -> None:
-    # The output moves by E G, G = W' D W, of trace n: a gain of n / J on average, and of 1 for "relax" if J <= n.
-    _, W, _ = problem(seed, S, n, J)
-    gains = {rule: hidden_target(np.zeros((J, n)), W, np.eye(J), rule) @ W for rule in ("ls", "relax")}
-    assert np.trace(gains["ls"]) == pytest.approx(n, rel=1e-9)
-    assert np.trace(gains["relax"]) == pytest.approx(min(n, J), rel=1e-9)
-
-
-@settings(deadline=None)
-@given(seed=st.integers(0, 10**6), S=st.integers(1, 6), n=st.integers(1, 7))
-def test_a14_3_overshoot_of_one_output_is_exactly_n(seed: int, S: int, n: int) -> None:
-    H, W, T = problem(seed, S, n, 1)
-    E = T - H @ W
-    np.testing.assert_allclose(hidden_target(H, W, T, "ls") @ W - H @ W, n * E, rtol=1e-9, atol=1e-9)
 
 
 @settings(deadline=None)
@@ -178,12 +117,3 @@ def test_a3_rows_of_rounding_errors_are_dead(rule: str) -> None:
     W[2] = 1e-9
     N = hidden_target(H, W, T, rule)
     np.testing.assert_array_equal(N[:, 2], H[:, 2])
-
-
-@every
-def test_arguments_are_not_written_to(rule: str) -> None:
-    given_ = problem(1, 5, 4, 2)
-    kept = [array.copy() for array in given_]
-    hidden_target(*given_, rule)
-    for array, copy in zip(given_, kept, strict=True):
-        np.testing.assert_array_equal(array, copy)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.papers.zhang import RLS, convolutional_cost, dense_cost, recurrent_cost
-from qsdp.exceptions import InvalidInputError
 
 
 def count(call):
@@ -89,38 +86,3 @@ def test_claim_16_recurrent(cell, gates):
 def test_ratios_of_the_tables(cost, time, space):
     assert cost.time_ratio == pytest.approx(time)
     assert space is None or cost.space_ratio == pytest.approx(space)
-
-
-def test_time_ratio_of_fully_connected_layers_is_3_to_33():
-    # The paper prints 2 to 32 for widths 256 to 1024 and minibatches of 32 to 128: 1 + N/M is 1 more.
-    ratios = [dense_cost(N, N, M).time_ratio for N in (256, 512, 1024) for M in (32, 64, 128)]
-    assert (min(ratios), max(ratios)) == (3.0, 33.0)
-
-
-def test_sides_of_the_papers_networks():
-    def sides(model, **options):
-        optimizer = RLS(model, **options)
-        return [optimizer.state[one.weight]["P"].shape[0] for one in optimizer._maps]
-
-    with torch.device("meta"):
-        dense = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 10))
-        channels = (3, 64, 64, 128, 128, 256)
-        vgg = nn.Sequential(
-            *(nn.Conv2d(a, b, 3, padding=1) for a, b in itertools.pairwise(channels)),
-            nn.Linear(4096, 1024),
-            nn.Linear(1024, 10),
-        )
-        lstm = nn.ModuleList([nn.LSTM(200, 512), nn.LSTM(512, 512), nn.Linear(512, 2)])
-        unpooled = nn.Linear(16384, 1024)
-    assert sides(dense) == [785, 513]
-    assert sides(vgg) == [28, 577, 577, 1153, 1153, 4097, 1025]
-    assert sides(lstm) == [201, 513, 513, 513, 513]
-    # Without pooling after the fifth convolution P has 1.07 GB, and is refused by default.
-    with pytest.raises(InvalidInputError, match=r"16385 x 16385 numbers, 1.07 GB"):
-        RLS(unpooled)
-
-
-@pytest.mark.parametrize("arguments", [{"n_in": 0}, {"n_out": 2.5}, {"batch_size": -1}])
-def test_bad_sizes(arguments):
-    with pytest.raises(InvalidInputError):
-        dense_cost(**{"n_in": 3, "n_out": 2, "batch_size": 4} | arguments)

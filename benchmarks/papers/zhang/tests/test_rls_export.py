@@ -11,7 +11,6 @@ import qsdp
 from benchmarks.methods.activations import Tanh
 from benchmarks.papers.zhang import RLS, export_modules, squared_loss
 from qsdp.baselines import relu
-from qsdp.exceptions import InvalidInputError
 
 
 class Sequences(nn.Module):
@@ -86,13 +85,3 @@ def test_what_is_exported_is_quantized_with_a_certificate():
     target = match.problem.y
     assert np.linalg.norm(match.predict(convolution.inputs) - target) < 0.3 * np.linalg.norm(target)
     assert match.certificate.lower_bound <= match.certificate.objective
-
-
-def test_a_module_that_is_not_called_is_refused_unless_excluded():
-    model = nn.Sequential(nn.Linear(3, 2))
-    model.spare = nn.Linear(2, 2)
-    model.forward = lambda X: model[0](X)
-    with pytest.raises(InvalidInputError, match="must call its module 'spare'"):
-        export_modules(model, torch.ones(4, 3))
-    (only,) = export_modules(model, torch.ones(4, 3), exclude="spare")
-    assert only.layer.form.n_inputs == 3

@@ -10,7 +10,6 @@ from torch import nn
 
 from benchmarks.papers.zhang import METHODS, compare_optimizers, squared_loss, train_network
 from benchmarks.papers.zhang.harness import Data, Method, classification
-from qsdp import QSDPWarning
 from qsdp.baselines._torch import evaluate
 from qsdp.exceptions import InvalidInputError
 
@@ -102,31 +101,6 @@ def test_processor_seconds_are_those_of_training_alone():
     whole = time.process_time() - start
     assert len(history.extra["cpu_seconds"]) == 2
     assert 0.0 < sum(history.extra["cpu_seconds"]) < whole - 2 * Slow.seconds
-
-
-@pytest.mark.parametrize("name", ["rls", "rls+m+r"])
-def test_losses_that_the_derivation_excludes_are_refused(name):
-    with pytest.raises(InvalidInputError, match=r"loss 'cross_entropy' is excluded by the derivation .*hybrid 'hrls'"):
-        train_network(network, data(), name, loss="cross_entropy")
-    codes = data()
-    codes = Data(codes.X, codes.targets.argmax(1), codes.X_test, codes.targets_test.argmax(1))
-    history = train_network(network, codes, name.replace("rls", "hrls"), loss="cross_entropy", n_epochs=5)
-    assert history.loss[-1] < history.loss[0]
-
-
-def test_divergence_keeps_the_history():
-    with pytest.warns(QSDPWarning, match="training diverged in epoch .*try inputs"):
-        history = train_network(network, data(), "rls", n_epochs=60, lr=1e4, clip=None)
-    assert history.diverged == history.n_epochs + 1
-    with pytest.warns(QSDPWarning, match="training diverged in epoch .*try a smaller lr"):
-        assert train_network(network, data(), "sgd", n_epochs=60, lr=1e6, clip=None).stopped == "diverged"
-
-
-def test_clipping_is_the_same_for_all():
-    # One step of gradient descent, by either optimiser: ratio 0 is SGD.
-    histories = compare_optimizers(network, data(), ["sgd"], n_epochs=1, batch_size=64, lr=1.0, clip=0.1)
-    ours = train_network(network, data(), "rls", n_epochs=1, batch_size=64, ratio=0.0, clip=0.1)
-    assert ours.loss == pytest.approx(histories["sgd"].loss, rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -126,27 +126,6 @@ def test_claim_9_recurrent(cell, last):
     assert error < 1e-12
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid", "identity"])
-def test_claim_9_numpy_gradients_are_those_of_autograd(activation):
-    g = rng()
-    thetas = [g.standard_normal((n + 1, m)) for n, m in ((4, 6), (6, 5), (5, 2))]
-    X, targets = g.standard_normal((7, 4)), g.standard_normal((7, 2))
-    network = NumpyNetwork(thetas, activation)
-    inputs, outputs = network.forward(X)
-    found = network.gradients(inputs, (outputs - targets) / 7)
-    variables = [torch.tensor(theta, requires_grad=True) for theta in thetas]
-    functions = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "identity": lambda z: z}
-    Y = torch.from_numpy(X)
-    for number, variable in enumerate(variables):
-        Y = Y @ variable[:-1] + variable[-1]
-        Y = Y if number == 2 else functions[activation](Y)
-    squared_loss(Y, torch.from_numpy(targets)).backward()
-    np.testing.assert_allclose(outputs, Y.detach().numpy(), atol=1e-12)
-    np.testing.assert_allclose(network.outputs(X), outputs, atol=1e-13)
-    for gradient, variable in zip(found, variables, strict=True):
-        np.testing.assert_allclose(gradient, variable.grad.numpy(), atol=1e-12)
-
-
 @pytest.mark.parametrize("regularize_bias", [True, False])
 def test_claim_9_numpy_runs_are_those_of_the_optimiser(regularize_bias):
     g = rng()
@@ -224,19 +203,6 @@ def test_claim_7_mean_of_the_patches_is_that_of_the_mean_image(options):
     assert mean.rows == mean.samples == patches.shape[1] == output[:, 0].numel()
 
 
-def test_claim_7_gradient_reshaping_round_trip():
-    conv = nn.Conv2d(2, 4, (3, 2)).double()
-    optimizer = RLS(conv)
-    conv(torch.randn(2, 2, 5, 5, dtype=torch.float64)).sum().backward()
-    (one,) = optimizer._maps
-    gradient, before = one.gradient(), [p.detach().clone() for p in conv.parameters()]
-    assert gradient.shape == (4, 2 * 3 * 2 + 1)
-    with torch.no_grad():
-        one.add(gradient)
-    for parameter, old in zip(conv.parameters(), before, strict=True):
-        torch.testing.assert_close(parameter.detach(), old + parameter.grad, rtol=0, atol=0)
-
-
 # -- claim 8: recurrent layers ----------------------------------------------------------------------
 
 
@@ -282,32 +248,3 @@ def test_claim_8_one_step_from_a_zero_state_is_a_fully_connected_update(cell):
     theta, P, _ = by_hand.literal_update(before_v.T.numpy(), np.eye(5), 0.0, G_v.T.numpy(), np.eye(5)[4])
     np.testing.assert_allclose(v.matrix().T.numpy(), theta, atol=1e-14)
     np.testing.assert_allclose(optimizer.state[v.weight]["P"].numpy(), P, atol=1e-15)
-
-
-@pytest.mark.parametrize("batch_first", [False, True])
-@pytest.mark.parametrize("given", [False, True], ids=["zero state", "given state"])
-@pytest.mark.parametrize("cell", [nn.RNN, nn.LSTM])
-def test_claim_8_mean_of_the_recurrent_map_has_the_first_state(cell, given, batch_first):
-    X, _ = sequences()
-    model = cell(3, 4, batch_first=batch_first).double()
-    optimizer = RLS(model)
-    first = torch.full((1, 5, 4), 2.0, dtype=torch.float64) if given else torch.zeros(1, 5, 4, dtype=torch.float64)
-    state = (first, torch.zeros_like(first)) if cell is nn.LSTM else first
-    Y, last = model(X.transpose(0, 1) if batch_first else X, *([state] if given else []))
-    # A gradient that comes by the last state only counts as well.
-    (last[0] if cell is nn.LSTM else last).sum().backward()
-    w, v = (optimizer._collector.mean(one) for one in optimizer._maps)
-    Y = Y.detach().transpose(0, 1) if batch_first else Y.detach()
-    torch.testing.assert_close(w.value, X.mean(dim=(0, 1)), rtol=0, atol=1e-15)
-    torch.testing.assert_close(v.value, torch.cat([first, Y[:-1]]).mean(dim=(0, 1)), rtol=0, atol=1e-15)
-    assert (w.rows, w.samples) == (v.rows, v.samples) == (20, 5)
-
-
-def test_claim_8_packed_sequences_are_refused():
-    model = nn.RNN(3, 4)
-    RLS(model)  # not kept: its hooks are without effect
-    model(nn.utils.rnn.pack_sequence([torch.zeros(2, 3)]))
-    optimizer = RLS(model)
-    with pytest.raises(TypeError, match="packed sequences are not covered"):
-        model(nn.utils.rnn.pack_sequence([torch.zeros(2, 3)]))
-    assert optimizer is not None
