@@ -164,18 +164,6 @@ def test_a_failed_case_is_named_and_the_others_go_on(write: Callable[..., None],
     assert measured(tmp_path / "benchmarks" / "results" / "second.json") == [4, 9, 16]
 
 
-def test_cases_that_fail_for_one_reason_are_named_in_one_line(write: Callable[..., None], tmp_path: Path) -> None:
-    write()
-    path = tmp_path / "benchmarks" / "experiments" / "greek" / "heron.py"
-    path.write_text(
-        path.read_text().replace('    return {"root"', '    raise OSError("no data")\n\n    return {"root"')
-    )
-    code, output = call("run", "heron")
-    assert code == 1
-    assert output.count("no data") == 1
-    assert "failed 3 cases of heron: OSError: no data" in output
-
-
 def test_missing_packages_skip_an_experiment_or_its_cases_in_one_line(
     write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,39 +205,6 @@ def test_readmes_quote_what_was_measured(write: Callable[..., None], tmp_path: P
     assert readme.read_text() == text
 
 
-@pytest.mark.parametrize(
-    ("block", "error"),
-    [
-        ("<!-- measured: begun.column -->\n<!-- end -->", "begun has no quote 'column'; it has row, text"),
-        ("<!-- measured: herod.row -->\n<!-- end -->", "no experiment is named 'herod'"),
-        ("<!-- measured: begun.row -->\n", "a block that begins with '<!-- measured: ' has no end"),
-    ],
-)
-def test_what_a_readme_cannot_quote_is_an_error(
-    write: Callable[..., None], tmp_path: Path, block: str, error: str
-) -> None:
-    write("begun")
-    call("run", "begun")
-    (tmp_path / "README.md").write_text(block)
-    code, output = call("page")
-    assert code != 0
-    assert error in output
-
-
-def test_records_of_another_version_are_not_reported(write: Callable[..., None], tmp_path: Path) -> None:
-    write()
-    call("run", "heron")
-    write(version=2)
-    assert "heron 0 of 3 Roots of heron (3 of another version)" in call("list")[1]
-    call("page")
-    text = (tmp_path / "benchmarks" / "results" / "heron.md").read_text()
-    assert "Not measured yet: none of 3 cases. 3 records of another version are ignored." in text
-    assert "- **not measured** (1 of 1): roots are exact" in text
-    assert not (tmp_path / "benchmarks" / "results" / "heron.png").exists()
-    assert "heron.png" not in text
-    assert measured(tmp_path / "benchmarks" / "results" / "heron.json") == [4, 9, 16]
-
-
 def test_unknown_experiments_are_refused(write: Callable[..., None], tmp_path: Path) -> None:
     write()
     code, output = call("run", "herod")
@@ -258,14 +213,6 @@ def test_unknown_experiments_are_refused(write: Callable[..., None], tmp_path: P
         "error: no experiment is named 'herod'; did you mean 'heron'? `python -m benchmarks list` names all of them"
     )
     assert not (tmp_path / "benchmarks" / "results").exists()
-
-
-def test_one_name_in_two_topics_is_refused(write: Callable[..., None]) -> None:
-    write()
-    write(topic="roman")
-    code, output = call("list")
-    assert code == 2
-    assert "two experiments have the same name: heron" in output
 
 
 def test_the_pages_of_results_are_what_the_files_say() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from joblib import parallel_config
 
 from benchmarks.runner import Experiment, Record, Results, Table, load_results, markdown_of, run_experiment
 from qsdp import QSDPWarning
-from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
+from qsdp.exceptions import StorageError
 
 calls: list[dict[str, Any]] = []
 
@@ -24,12 +23,6 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     calls.append(case)
     return {"square": np.int64(case["n"]) ** 2, "row": np.arange(2.0), "nothing": float("nan")}
-
-
-def run_fragile(case: dict[str, Any]) -> dict[str, Any]:
-    if case == {"n": 2, "seed": 1}:
-        raise ValueError("no root")
-    return run(case)
 
 
 def run_interrupted(case: dict[str, Any]) -> dict[str, Any]:
@@ -90,25 +83,6 @@ def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     assert not measure(path)[0].interrupted
 
 
-def test_a_failing_case_is_named_and_tried_again(tmp_path: Path) -> None:
-    path = tmp_path / "squares.json"
-    results, failures = measure(path, run=run_fragile)
-    assert failures == [({"n": 2, "seed": 1}, "ValueError: no root")]
-    assert len(results.records) == 5
-    calls.clear()
-    measure(path)
-    assert calls == [{"n": 2, "seed": 1}]
-
-
-def test_a_quick_run_does_not_overwrite_a_full_one(tmp_path: Path) -> None:
-    path = tmp_path / "squares.json"
-    measure(path)
-    before = path.read_bytes()
-    with pytest.raises(InvalidInputError, match="holds a full run; a quick run needs another file"):
-        measure(path, quick=True)
-    assert path.read_bytes() == before
-
-
 def test_other_versions_and_quick_records_are_measured_again(tmp_path: Path) -> None:
     path = tmp_path / "squares.json"
     results, _ = measure(path, quick=True)
@@ -157,25 +131,3 @@ def test_records_of_other_versions_are_counted_but_not_loaded(tmp_path: Path) ->
     )
     with pytest.raises(StorageError, match="not of 'cubes'"):
         load_results(experiment(name="cubes"), path)
-
-
-def test_files_of_others_and_damaged_ones_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "squares.json"
-    measure(path)
-    with pytest.raises(StorageError, match="holds results of 'squares', not of 'cubes'"):
-        run_experiment(experiment(name="cubes"), path, verbose=False)
-    path.write_text(path.read_text()[:-9])
-    with pytest.raises(StorageError, match="not a results file, or damaged"):
-        measure(path)
-    path.write_text(json.dumps({"format": 9}))
-    with pytest.raises(StorageError, match="format 9"):
-        measure(path)
-    assert path.read_text() == '{"format": 9}'
-
-
-@pytest.mark.parametrize(("jobs", "error"), [(0, InvalidInputError), (1.5, InvalidTypeError)])
-def test_jobs_are_checked_before_anything_runs(tmp_path: Path, jobs: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="n_jobs"):
-        measure(tmp_path / "squares.json", n_jobs=jobs)
-    assert calls == []
-    assert list(tmp_path.iterdir()) == []

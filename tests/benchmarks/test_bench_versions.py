@@ -42,10 +42,3 @@ def test_records_of_other_versions_of_the_methods_are_stale_and_measured_again(t
     assert results.stale(replace(raised, methods={})) == [], "a method is no longer measured"
     again = replace(raised, methods={"sampling": 3}, methods_of=lambda case: ["sampling"] if case["n"] > 5 else [])
     assert [record.case["n"] for record in results.stale(again)] == [9], "only this case depends on the method"
-
-
-def test_nothing_but_versions_makes_records_stale(tmp_path: Path) -> None:
-    path = tmp_path / "found.json"
-    run_experiment(ROOTS, path, verbose=False)
-    other = replace(ROOTS, title="Square roots", run=lambda case: {"root": 1.0})
-    assert Results.load(path).state(other) == "current"

@@ -118,16 +118,6 @@ def test_bits_of_trees() -> None:
 # -- rounding --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("precision", [1, 2, 4, 8])
-def test_grids_have_so_many_values(precision: int) -> None:
-    weights = np.random.default_rng(0).standard_normal((3, 400))
-    for rounded, _ in rounding.grids(weights, precision):
-        for row in rounded:
-            assert len(np.unique(row)) <= 2**precision
-        steps = np.unique(rounded - np.floor(rounded))
-        assert steps.tolist() in ([0.0], [0.5])
-
-
 def test_scales_and_constants_are_those_of_least_squares() -> None:
     rng = np.random.default_rng(0)
     scores, targets = rng.standard_normal((50, 2)) + 3.0, rng.standard_normal((50, 2))
@@ -154,16 +144,3 @@ def test_scales_and_constants_are_those_of_logistic_regression() -> None:
     logits = rng.standard_normal((300, 3)) + 2.0 * np.eye(3)[codes]
     shifted = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
     assert rounding.fit_logistic(codes)(logits)[0] <= -shifted[np.arange(300), codes].mean()
-
-
-def test_more_bits_are_nearer_and_many_are_near() -> None:
-    rng = np.random.default_rng(0)
-    X, weights = rng.standard_normal((200, 6)), rng.standard_normal((2, 6))
-    targets = X @ weights.T + 1.0
-    errors = []
-    for precision in (2, 4, 8):
-        W, constant = rounding.best_rounded(weights, precision, lambda W: X @ W.T, rounding.fit_squares(targets))
-        assert all(len(np.unique(row)) <= 2**precision for row in W)
-        errors.append(float(np.abs(X @ W.T + constant - targets).max()))
-    assert errors[0] > errors[1] > errors[2]
-    assert errors[2] < 0.05

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.methods.choice import Choice, choose
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from benchmarks.methods.choice import choose
 
 
 def peak(**at: float):
@@ -54,26 +53,3 @@ def test_limits_and_a_budget_leave_it_undecided():
     assert (stopped.best, stopped.undecided) == ({"beta": 1e3}, {"beta": "2 more tried"})
     assert not stopped.decided
     assert "not decided" in stopped._repr_html_()
-
-
-def test_of_equal_scores_the_first_is_taken_and_nan_is_the_worst():
-    assert choose({"beta": [10.0, 1.0, 0.1]}, lambda values: float(values["beta"] > 0.5)).best == {"beta": 10.0}
-    assert choose({"beta": [1.0, 10.0]}, lambda v: math.nan if v["beta"] > 1.0 else 0.0).best == {"beta": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("grid", "error", "message"),
-    [
-        ({}, InvalidInputError, "grid must have at least one name"),
-        ({"beta": [1.0]}, InvalidInputError, "two different values of 'beta'"),
-        ({"beta": [1.0, 0.0]}, InvalidInputError, "beta in grid must be a finite number > 0"),
-        ({"beta": "12"}, InvalidTypeError, "a sequence of values for 'beta'"),
-    ],
-)
-def test_bad_grids(grid, error, message):
-    with pytest.raises(error, match=message):
-        choose(grid, lambda values: pytest.fail("tried"))
-
-
-def test_the_answer_is_a_choice():
-    assert isinstance(choose({"beta": [1.0, 2.0]}, peak(beta=1.0)), Choice)

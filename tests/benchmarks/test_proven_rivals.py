@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 from benchmarks.methods import bits, proven_fit, proven_rivals
 from benchmarks.methods.models import Sample
 from benchmarks.uci.data import Split
-from qsdp.exceptions import MissingPackageError, StorageError
+from qsdp.exceptions import StorageError
 
 #: Three classes by two thresholds: up to 0.5 of column 1, then up to -1 of column 0.
 TREE = [1, 0.5, [0, -1.0, 0, 1], 2]
@@ -66,13 +65,6 @@ def test_trees_predict_from_their_text() -> None:
     assert proven_rivals.Tree.parsed(1, 2, 3).predict(ROWS).tolist() == [1] * 4
 
 
-def test_splits_whose_sides_agree_are_left_out() -> None:
-    idle = [0, 3.0, [1, 2.0, 1, 1], 1]
-    tree = proven_rivals.Tree.parsed([1, 0.5, idle, 2], 2, 3)
-    assert tree.root == (1, 0.5, 1, 2)
-    assert tree.n_leaves == 2
-
-
 @pytest.mark.parametrize("text", [3, -1, True, "0", None, [0, 0.5, 0], [2, 0.5, 0, 1], [0, float("nan"), 0, 1]])
 def test_other_trees_are_refused(text: Any) -> None:
     for whole in (text, [0, 0.0, text, 1]):
@@ -91,26 +83,6 @@ def test_scores_predict_from_their_text() -> None:
 def test_other_scores_are_refused(term: list[Any]) -> None:
     with pytest.raises(StorageError, match="a score has no term"):
         proven_rivals.Score.parsed(0.0, [term], 2)
-
-
-def test_trees_of_binary_columns_are_described_on_the_columns_of_the_rows() -> None:
-    """STreeD splits by binary columns `x <= t`, of which the right child has those that hold."""
-
-    def leaf(label: int) -> Any:
-        return SimpleNamespace(is_leaf_node=lambda: True, label=label)
-
-    inner = SimpleNamespace(is_leaf_node=lambda: False, feature=0, left_child=leaf(1), right_child=leaf(0))
-    root = SimpleNamespace(is_leaf_node=lambda: False, feature=2, left_child=leaf(2), right_child=inner)
-    binarizer = SimpleNamespace(continuous_binarizer=SimpleNamespace(thresholds_=[[-1.0], [0.1, 0.5]]))
-    result = SimpleNamespace(is_optimal=lambda: True)
-    found = proven_fit.Pystreed().described(SimpleNamespace(tree_=root, binarizer_=binarizer, fit_result=result))
-    assert found == {"proven": True, "tree": TREE}
-
-
-def test_scores_are_described_by_the_terms_that_are_not_zero() -> None:
-    binarizer = SimpleNamespace(binarizers=[{"col": str(j), "threshold": 0.5 * j} for j in range(3)])
-    found = proven_fit.Fasterrisk().described((binarizer, 4.0, np.array([2.0, 0.0, -5.0])))
-    assert found == {"constant": 4.0, "terms": [[0, 0.0, 2], [2, 1.0, -5]]}
 
 
 # -- choice ----------------------------------------------------------------------------------------------
@@ -211,18 +183,3 @@ def test_a_rival_runs_in_its_environment(stand_in: Path) -> None:
     # All nine settings are as good: the first is chosen, which is the smallest.
     assert (found["settings"], found["chosen"], found["last"]) == (9, {"depth": 1, "cost": 0.0}, False)
     assert 0.0 < found["seconds"] < 10.0
-
-
-def test_missing_environments_are_named_with_the_command_that_makes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QSDP_RIVALS", str(tmp_path))
-    said = set()
-    for name in proven_rivals.PACKAGES:
-        with pytest.raises(MissingPackageError) as caught:
-            proven_rivals.python_of(name)
-        said.add(str(caught.value))
-    [message] = said
-    assert str(tmp_path) in message
-    assert "pystreed 1.4.0, pycontree 1.0.8, fasterrisk 0.1.10" in message
-    assert "python -m benchmarks.methods.proven_rivals" in message

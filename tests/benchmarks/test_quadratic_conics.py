@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.data.toys import make_nonlinear_clusters, make_xor, split_digits
 from benchmarks.methods.quadratic_theory import classify_conic, classify_conics
 from qsdp import QuadraticForm
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 
 # -- conics --------------------------------------------------------------------------------------
 
@@ -59,37 +58,3 @@ def test_a14_other_forms_of_no_curve() -> None:
 
 
 # -- data ----------------------------------------------------------------------------------------
-
-
-def test_a12_xor() -> None:
-    assert make_xor().X.tolist() == [[-1, -1], [1, -1], [-1, 1], [1, 1]]
-    assert make_xor("binary").X.tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
-    with pytest.raises(InvalidInputError, match="encoding must be one of 'binary', 'bipolar'; got 'bool'"):
-        make_xor("bool")
-
-
-def test_a12_nonlinear_clusters() -> None:
-    X, y = make_nonlinear_clusters(4000, random_state=1)
-    assert X.shape == (24000, 2)
-    means = {0: (-16, 0), 1: (-8, 0), 2: (0, 0), 3: (0, 10), 4: (-8, 10), 5: (-16, 10)}
-    correlations = {0: -0.3, 1: 0.0, 2: 0.3, 3: -0.3, 4: 0.0, 5: 0.3}
-    for k, mean in means.items():
-        np.testing.assert_allclose(X[y == k].mean(axis=0), mean, atol=0.08)
-        np.testing.assert_allclose(np.cov(X[y == k].T), [[1, correlations[k]], [correlations[k], 1]], atol=0.1)
-    again, _ = make_nonlinear_clusters(4000, random_state=1)
-    np.testing.assert_array_equal(X, again)
-    with pytest.raises(InvalidTypeError, match="n_per_class must be an integer"):
-        make_nonlinear_clusters(1.5)  # type: ignore[arg-type]
-
-
-def test_a12_digits() -> None:
-    X, y, X_test, y_test = split_digits(600)
-    assert (X.shape, y.shape, X_test.shape, y_test.shape) == ((600, 64), (600,), (597, 64), (597,))
-    assert X.min() == 0.0
-    assert X.max() == 1.0
-    longer, *_ = split_digits(1200)
-    np.testing.assert_array_equal(longer[:600], X)
-    rows = {row.tobytes() for row in longer}
-    assert sum(row.tobytes() in rows for row in X_test) == 0
-    with pytest.raises(InvalidInputError, match="n_train must be an integer from 1 to 1200; got 1201"):
-        split_digits(1201)

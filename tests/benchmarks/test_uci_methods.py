@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,10 @@ from sklearn.linear_model import LogisticRegression
 
 import qsdp
 from benchmarks.methods.budget import Budget
-from benchmarks.uci import METHODS, suite
+from benchmarks.uci import METHODS
 from benchmarks.uci.data import Split, prepare, validation_splits
-from benchmarks.uci.methods import UCIMethod
 from benchmarks.uci.suite import run
 from benchmarks.uci.trained import FloatBackprop, RoundedBackprop, RoundedReLU, StraightThrough
-from qsdp.exceptions import InvalidInputError
 
 CONVEX = ("qsdp-250", "qsdp-beta-10", "qsdp-4-levels", "qsdp-polynomial", "qsdp-polish")
 TRAINED = (RoundedBackprop, StraightThrough, RoundedReLU, FloatBackprop)
@@ -69,12 +66,6 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
         np.testing.assert_allclose(search.cv_results_["param_beta"].astype(float), grid)
 
 
-def test_bits_of_sampled_networks_are_counted_by_hand(iris: Split) -> None:
-    bits = {name: METHODS[name].bits(fitted(name, iris)) for name in ("qsdp-250", "qsdp-4-levels")}
-    # 2 m weights of 4 columns and a constant, a float and a size for each of three outputs.
-    assert bits == {"qsdp-250": 2 * 250 * 5 + 3 * 64, "qsdp-4-levels": 2 * 2500 * 5 * 2 + 3 * 64}
-
-
 def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
     method, search = METHODS["relaxation"], fitted("relaxation", iris)
     model = search.best_estimator_
@@ -84,18 +75,6 @@ def test_the_relaxation_is_a_form_without_a_network(iris: Split) -> None:
     assert method.bits(search) == 32 * 15 * 3
     assert method.certify(search, iris.X, iris.y) is None
     assert model.score(iris.X, iris.y) > 0.9
-
-
-def test_logistic_regression_is_the_best_of_its_grid(iris: Split) -> None:
-    method, model = METHODS["logistic"], fitted("logistic", iris)
-    splits = validation_splits(iris.y, 0)
-
-    def score(weight: float) -> float:
-        one = LogisticRegression(C=weight, max_iter=1000)
-        return float(np.mean([one.fit(iris.X[a], iris.y[a]).score(iris.X[b], iris.y[b]) for a, b in splits]))
-
-    assert score(method.chosen(model)["C"]) == pytest.approx(max(map(score, np.logspace(-3, 3, 7))))
-    assert method.bits(model) == 32 * (3 * 4 + 3)
 
 
 def test_rounded_logistic_regression_is_on_a_grid_of_8_bits(iris: Split) -> None:
@@ -108,26 +87,6 @@ def test_rounded_logistic_regression_is_on_a_grid_of_8_bits(iris: Split) -> None
     np.testing.assert_array_equal(model.best_estimator_.intercept_, exact.intercept_)
     # A scale and a constant each; of four weights a code can be a little shorter.
     assert 3 * (7 * 4 + 2 * 32) < method.bits(model) <= 3 * (8 * 4 + 2 * 32)
-
-
-def test_bits_of_trees(iris: Split) -> None:
-    method, model = METHODS["tree"], fitted("tree", iris)
-    leaf = model.best_estimator_.tree_.children_left == -1
-    # Three classes are two bits, and so are four columns.
-    assert method.bits(model) == np.sum(leaf) * (2 + 1) + np.sum(~leaf) * (16 + 2 + 1)
-    method, model = METHODS["boosting"], fitted("boosting", iris)
-    trees = [tree for one in model.best_estimator_._predictors for tree in one]
-    leaves = sum(int(np.sum(tree.nodes["is_leaf"])) for tree in trees)
-    splits = sum(int(np.sum(tree.nodes["is_leaf"] == 0)) for tree in trees)
-    assert leaves == splits + len(trees)
-    # Four columns are two bits; three constants.
-    assert method.bits(model) == leaves * 33 + splits * (16 + 2 + 1) + 3 * 32
-
-
-def test_bits_of_the_quadratic_function(heart: Split) -> None:
-    model = fitted("quadratic-ridge", heart)
-    assert METHODS["quadratic-ridge"].bits(model) == 32 * 21 * 22 // 2
-    assert model.score(heart.X, heart.y) > 0.85
 
 
 #: Epochs of the trainings here.
@@ -168,28 +127,6 @@ def test_trained_networks(kind: Any, name: str, request: pytest.FixtureRequest) 
         assert model.certificate(split.X, split.y) is None
 
 
-def test_the_last_training_is_on_all_rows(iris: Split) -> None:
-    pytest.importorskip("torch")
-    search = METHODS["straight-through"].build(validation_splits(iris.y, 0)[:1], 0)
-    search.grid = {"learning_rate": [0.1, 1e-6], "beta": [1.0, 1e6]}
-    search.estimator.budget, search.budget = SHORT, Budget(n_more=0)
-    search.fit(iris.X, iris.y)
-    assert search.best_params_ == {"learning_rate": 0.1, "beta": 1.0}
-    held = StraightThrough(learning_rate=0.1, beta=1.0, budget=SHORT).fit(iris.X, iris.y).model_
-    last = search.best_estimator_.model_
-    assert held.validation_fraction == 0.2
-    assert last.validation_fraction == 0.0
-    assert last.history_.n_epochs == SHORT.n_epochs >= held.history_.n_epochs
-    # The same steps, but for the rows that they take.
-    assert (last.n_epochs, last.learning_rate, last.schedule) == (held.n_epochs, held.learning_rate, held.schedule)
-    # Kept is the least objective of all rows.
-    whole = last.training_problem(iris.X, iris.y)
-    assert min(last.history_.loss) == pytest.approx(whole.objective(last.network_), rel=1e-4)
-    # What holds nothing out is fitted once.
-    plain = last.__class__(5, n_epochs=3, random_state=0)
-    assert Budget().fit(plain, iris.X, iris.y).history_.n_epochs == 3
-
-
 def test_the_second_layer_of_a_trained_network_is_chosen_anew(iris: Split) -> None:
     pytest.importorskip("torch")
     method = METHODS["straight-through-refitted"]
@@ -225,13 +162,3 @@ def test_a_case_is_measured(name: str) -> None:
         assert first["relative_gap"] == pytest.approx(1.0 - first["lower_bound"] / first["objective"])
         assert 0.0 < first["relative_gap"] < 1.0
     assert first["chosen"] == METHODS[name].chosen(model)
-
-
-def test_a_method_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert METHODS["logistic"].available
-    assert METHODS["backprop"].available == (importlib.util.find_spec("torch") is not None)
-    missing = UCIMethod("made", "made up", lambda folds, seed: None, lambda model: 0, needs="no_such_package")
-    assert not missing.available
-    monkeypatch.setattr(suite, "METHODS", {"made": missing})
-    with pytest.raises(InvalidInputError, match=r"'made' needs no_such_package: pip install torch"):
-        run({"set": "iris", "method": "made", "seed": 0})

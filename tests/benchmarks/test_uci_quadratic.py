@@ -12,7 +12,6 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from benchmarks.uci.data import validation_splits
 from benchmarks.uci.quadratic import QuadraticRidgeClassifier
-from qsdp.exceptions import InvalidInputError
 
 
 def data(n: int, d: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -63,26 +62,3 @@ def test_lambda_is_the_best_on_the_folds_and_the_largest_of_equals(n: int) -> No
     ]
     np.testing.assert_allclose(model.scores_, scores, rtol=1e-12)
     assert model.lambda_ == max(weight for weight, score in zip(lambdas, scores, strict=True) if score == max(scores))
-
-
-def test_labels_of_any_kind_come_back() -> None:
-    X, y = data(80, 4, 2)
-    model = QuadraticRidgeClassifier(validation_splits(y, 0), [1e-3]).fit(X, np.array(["no", "yes"])[y])
-    assert set(model.predict(X)) == {"no", "yes"}
-    assert model.score(X, np.array(["no", "yes"])[y]) > 0.75
-
-
-def test_a_column_that_is_zero_but_for_held_out_rows_is_left_alone() -> None:
-    X, y = data(100, 4, 2)
-    ((train, test),) = [(np.arange(80), np.arange(80, 100))]
-    X[:, 3] = 0.0
-    X[95, 3] = 2e4
-    model = QuadraticRidgeClassifier([(train, test)], [1e-3]).fit(X, y)
-    without = QuadraticRidgeClassifier([(train, test)], [1e-3]).fit(X[:, :3], y)
-    # In the training part the column is zero, whatever was added up for the other part.
-    assert model.scores_[0] == without.scores_[0]
-
-
-def test_too_many_columns_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="X has 200 columns and 20300 monomials of degree 1 and 2"):
-        QuadraticRidgeClassifier([]).fit(np.zeros((4, 200)), np.array([0, 1, 0, 1]))

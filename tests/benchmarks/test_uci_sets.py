@@ -10,19 +10,9 @@ from hypothesis import strategies as st
 from benchmarks.data import uci_sets
 from benchmarks.data.uci_sets import load_uci
 from qsdp.datasets._fetch import RawFile
-from qsdp.exceptions import DatasetError, InvalidInputError, InvalidTypeError
+from qsdp.exceptions import DatasetError
 
 # --- arguments and declarations ----------------------------------------------------------------
-
-
-def test_names_and_encodings_are_checked_before_any_file(monkeypatch, tmp_path):
-    monkeypatch.setenv("QSDP_DATA", str(tmp_path / "absent"))
-    with pytest.raises(InvalidInputError, match="did you mean 'ionosphere'"):
-        load_uci("ionospher")
-    with pytest.raises(InvalidInputError, match="encoding must be one of 'onehot', 'rank'"):
-        load_uci("ionosphere", encoding="one-hot")
-    with pytest.raises(InvalidTypeError, match="name must be one of"):
-        load_uci(None)
 
 
 # --- the parser, on a made-up set --------------------------------------------------------------
@@ -71,12 +61,6 @@ def test_adding_a_set_is_adding_a_spec(tiny):
     np.testing.assert_array_equal(onehot.X[:, 1:], np.eye(4)[[3, 2, 1, 3, 0]])
 
 
-def test_three_classes_are_integers(tiny):
-    dataset = tiny(TEXT.replace("10,no", "10,maybe"), classes=("maybe", "no", "yes"))
-    assert dataset.task == "multiclass"
-    np.testing.assert_array_equal(dataset.y, [2, 1, 1, 2, 0])
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -98,21 +82,6 @@ def test_parser_names_file_and_line(tiny, line, message):
     assert "tiny.data, line 2: " in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "\n\n"])
-def test_empty_file(tiny, text):
-    with pytest.raises(DatasetError, match=r"tiny\.data, line 1: expected 4 fields"):
-        tiny(text)
-
-
-def test_labels_that_are_not_the_names_of_classes(tiny):
-    text = "3,0,red,2\n1,0,blue,1\n1,0,red,1.\n1,0,red,3\n"
-    dataset = tiny(text, labels={"1": "no", "1.": "no", "2": "yes", "3": "yes"})
-    np.testing.assert_array_equal(dataset.y, [1, -1, -1, 1])
-    assert dataset.target_names == ("no", "yes")
-    with pytest.raises(DatasetError, match=r"line 4: class is '3', expected one of '1', '1\.', '2', 'no', 'yes'"):
-        tiny(text, labels={"1": "no", "1.": "no", "2": "yes"})
-
-
 def test_first_lines_are_left_out_of_the_files_that_have_them(tiny):
     first = ("size,junk,colour,class", "|a note")
     text = "3,0,red,yes\n1,0,blue,no\n"
@@ -121,21 +90,6 @@ def test_first_lines_are_left_out_of_the_files_that_have_them(tiny):
     np.testing.assert_array_equal(dataset.y, [1, -1] * 3)
     assert dataset.n_train == 2
     assert "Usual split: the first 2 rows for training, the others for test." in dataset.description
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (("|a note\n3,0,red\n",), r"tiny\.data, line 2: expected 4 fields"),
-        (("3,0,red,yes\n", "|a note\n1,0,red,yes\n?,0,red,perhaps\n"), r"1\.data, line 3: class is 'perhaps'"),
-        (("3,0,red,yes\n1,0,red,no\n", "x,0,red,yes\n"), r"1\.data, line 1: size is 'x'"),
-        (("3,0,red,yes\n", "|a note\n"), r"1\.data: no rows after the first line"),
-        (("3,0,red,yes\n|a note\n",), r"tiny\.data, line 2: expected 4 fields"),
-    ],
-)
-def test_errors_name_file_and_line_beside_first_lines_and_in_later_files(tiny, texts, message):
-    with pytest.raises(DatasetError, match=message):
-        tiny(*texts, first_lines=("|a note",))
 
 
 @given(st.lists(st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1), min_size=1))
