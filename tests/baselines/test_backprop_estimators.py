@@ -25,12 +25,12 @@ from qsdp.baselines import (
 )
 from qsdp.datasets import load_bundled, make_planted
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.losses import Huber, Squared
+from qsdp.losses import Squared
 
 CLASSIFIERS = (BackpropClassifier, StraightThroughClassifier, ReLUNetworkClassifier)
 REGRESSORS = (BackpropRegressor, StraightThroughRegressor, ReLUNetworkRegressor)
-EVERY = (*CLASSIFIERS, *REGRESSORS)
-every = pytest.mark.parametrize("kind", EVERY)
+# Classifiers share a base, as regressors do: one of them for each system.
+every = pytest.mark.parametrize("kind", [BackpropClassifier, StraightThroughRegressor, ReLUNetworkClassifier])
 classifiers = pytest.mark.parametrize("kind", CLASSIFIERS)
 regressors = pytest.mark.parametrize("kind", REGRESSORS)
 
@@ -52,8 +52,7 @@ def quick(kind: type, **options: Any) -> Any:
     return kind(**{"n_neurons": 10, "n_epochs": 4, "random_state": 0, **options})
 
 
-# Classifiers share a base, as regressors do: one of them for each system.
-@pytest.mark.parametrize("kind", [BackpropClassifier, StraightThroughRegressor, ReLUNetworkClassifier])
+@every
 def test_check_estimator(kind: type) -> None:
     training = {"n_epochs": 4, "batch_size": 64} if kind in CLASSIFIERS else {"n_epochs": 10, "batch_size": 64}
     with warnings.catch_warnings():
@@ -90,8 +89,10 @@ def test_planted_relu_networks_are_recovered() -> None:
     assert model.score(data[300:], y[300:]) > 0.97
 
 
-@pytest.mark.parametrize("activation", [None, *ACTIVATIONS, (0.3, -0.7, 0.4)])
-@pytest.mark.parametrize("second_layer", ["fixed", "free"])
+@pytest.mark.parametrize(
+    ("activation", "second_layer"),
+    [*((name, "free") for name in ACTIVATIONS), (None, "fixed"), ((0.3, -0.7, 0.4), "fixed")],
+)
 def test_every_architecture_learns(activation: Any, second_layer: str) -> None:
     model = BackpropRegressor(
         40, activation=activation, second_layer=second_layer, beta=1e-3, n_epochs=80, random_state=0
@@ -99,15 +100,15 @@ def test_every_architecture_learns(activation: Any, second_layer: str) -> None:
     assert model.fit(X, REAL).score(X, REAL) > 0.97
 
 
-@pytest.mark.parametrize("unit", [1.0, 50.0])
-def test_a_fixed_second_layer_is_in_units_of_real_targets(unit: float) -> None:
-    model = BackpropRegressor(40, second_layer="fixed", n_epochs=2, random_state=0).fit(X, unit * REAL)
-    size = np.sqrt(np.mean((unit * REAL) ** 2))
-    np.testing.assert_allclose(model.network_.alpha, size / 40, rtol=1e-12)
-
-
-@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
-@pytest.mark.parametrize(("second_layer", "levels"), [("free", 2), ("shared", 3), ("analytic", 2)])
+@pytest.mark.parametrize(
+    ("activation", "second_layer", "levels"),
+    [
+        (None, "analytic", 2),
+        *((name, "free", 2) for name in ACTIVATIONS),
+        ("relu_like", "shared", 3),
+        ("relu_like", "analytic", 2),
+    ],
+)
 def test_every_quantized_architecture_learns(activation: Any, second_layer: str, levels: int) -> None:
     if second_layer == "analytic" and activation in {"relu_like", "linear_quadratic"}:
         with pytest.raises(InvalidInputError, match="second_layer must be 'free' or 'shared' for an activation"):
@@ -131,14 +132,11 @@ def test_optimizers_and_kinds_of_numbers(kind: type, optimizer: str, dtype: str)
 
 
 @classifiers
-@pytest.mark.parametrize(
-    "loss", ["squared", "absolute", "huber", "logistic", "hinge", "squared_hinge", "cross_entropy"]
-)
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge", "cross_entropy"])
 def test_every_loss_of_classifiers(kind: type, loss: str) -> None:
     for labels in (CODES, THREE):
         model = kind(30, loss=loss, beta=0.01, n_epochs=30, random_state=0).fit(X, labels)
-        # The least absolute deviation from one-hot rows tends to zero scores.
-        assert model.score(X, labels) > (0.5 if loss == "absolute" and labels is THREE else 0.75)
+        assert model.score(X, labels) > 0.75
         outputs = model.decision_function(X)
         assert outputs.shape == ((60,) if labels is CODES else (60, 3))
         if loss in {"logistic", "cross_entropy"}:
@@ -147,20 +145,6 @@ def test_every_loss_of_classifiers(kind: type, loss: str) -> None:
             np.testing.assert_array_equal(model.classes_[shares.argmax(axis=1)], model.predict(X))
         else:
             assert not hasattr(model, "predict_proba")
-
-
-@regressors
-def test_several_targets(kind: type) -> None:
-    targets = np.column_stack([REAL, -2.0 * REAL, X[:, 0] ** 2])
-    model = kind(60, beta=1e-3, n_epochs=100, random_state=0).fit(X, targets)
-    assert model.predict(X).shape == (60, 3)
-    assert model.score(X, targets) > 0.9
-
-
-@regressors
-@pytest.mark.parametrize("loss", ["absolute", Huber(0.5)])
-def test_losses_of_regressors(kind: type, loss: Any) -> None:
-    assert kind(40, loss=loss, beta=1e-3, n_epochs=100, random_state=0).fit(X, REAL).score(X, REAL) > 0.9
 
 
 # -- what is left of a training --------------------------------------------------------------------------
@@ -227,16 +211,6 @@ def test_divergence_stops_with_epoch_and_suggestion(kind: type) -> None:
     assert history.diverged == history.n_epochs + 1
     assert np.all(np.isfinite(history.loss))
     assert np.all(np.isfinite(model.predict(wild).astype(float)))
-
-
-@every
-def test_device_by_name(kind: type) -> None:
-    np.testing.assert_array_equal(
-        quick(kind, device="cpu").fit(X, target(kind)).predict(X), quick(kind).fit(X, target(kind)).predict(X)
-    )
-    for device in ("cuda:77", "tpu", 3.5):
-        with pytest.raises(InvalidInputError, match="device must be a torch device of this machine"):
-            quick(kind, device=device).fit(X, target(kind))
 
 
 # -- to quantization -------------------------------------------------------------------------------------
@@ -333,29 +307,6 @@ def test_bad_parameters_are_refused_by_fit(kind: type, options: dict[str, Any], 
         kind(**options).fit(X, target(kind))
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (BackpropRegressor, {"second_layer": "half"}, "second_layer must be one of 'fixed', 'free'"),
-        (BackpropRegressor, {"activation": "tanh"}, "activation must be one of .*'tanh' is excluded: .*quadratic func"),
-        (BackpropRegressor, {"activation": (1.0, 2.0)}, "activation must be None"),
-        (BackpropRegressor, {"constant_column": 1}, "constant_column must be True or False"),
-        (
-            StraightThroughRegressor,
-            {"second_layer": "fixed"},
-            "second_layer must be one of 'analytic', 'free', 'shared'",
-        ),
-        (StraightThroughRegressor, {"levels": 1}, "levels must be an integer from 2 to 128"),
-        (StraightThroughRegressor, {"levels": 129}, "levels must be"),
-        (StraightThroughRegressor, {"activation": (0, 0, 0)}, "activation must have a coefficient other than zero"),
-        (ReLUNetworkRegressor, {"fit_intercept": "yes"}, "fit_intercept must be True or False"),
-    ],
-)
-def test_bad_parameters_of_one(kind: type, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        kind(**options).fit(X, REAL)
-
-
 @regressors
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "cross_entropy"])
 def test_regressors_refuse_losses_of_labels(kind: type, loss: str) -> None:
@@ -387,12 +338,6 @@ def test_fewer_fixed_neurons_than_outputs(kind: type) -> None:
     second_layer = "fixed" if kind is BackpropClassifier else "shared"
     with pytest.raises(InvalidInputError, match="n_neurons must be at least 3, the number of outputs; got 2"):
         kind(2, second_layer=second_layer).fit(X, THREE)
-
-
-@classifiers
-def test_one_class_is_refused(kind: type) -> None:
-    with pytest.raises(InvalidInputError, match="only one class"):
-        kind().fit(X, np.zeros(60))
 
 
 @every

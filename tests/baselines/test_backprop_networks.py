@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -157,39 +156,6 @@ def test_correction_is_the_factor_of_least_squares(activation: Any, outputs: int
         assert distance(k, ratios[0, k]) <= distance(k, 1.0)
 
 
-def test_uncorrected_scales_of_gaussian_weights_are_too_small() -> None:
-    U, V = np.random.default_rng(0).standard_normal((2, 20_000, 5))
-    off = ~np.eye(5, dtype=bool)
-    mixed = FloatNetwork((U, 0.5 * U + np.sqrt(0.75) * V), np.full(20_000, 1.0 / 20_000))
-    rounded = mixed.quantized(scale="layer", corrected=False)
-    # E s^2 sign(u) sign(v) = (2/pi)^2 arcsin(1/2) on the diagonal where E u v is 1/2.
-    expected = (2.0 / np.pi) ** 2 * np.arcsin(0.5)
-    np.testing.assert_allclose(np.diag(rounded.quadratic_form), expected, rtol=0.05)
-    assert np.abs(rounded.quadratic_form[off]).max() < 0.03
-
-
-def test_printed_ratio_is_another_one() -> None:
-    network = network_of(None, fixed=True)
-    printed = network.quantized(scale="paper")
-    signs = [np.where(factor < 0, -1.0, 1.0) for factor in network.factors]
-    Z_hat = signs[0].T @ signs[1]
-    Z = network.factors[0].T @ network.factors[1] / M
-    np.testing.assert_array_equal(printed.U, signs[0])
-    np.testing.assert_allclose(printed.alpha, np.sum(Z_hat * Z) / np.sum(Z * Z), rtol=1e-12)
-    right = np.sum(Z_hat * Z) / np.sum(Z_hat * Z_hat)
-    assert printed.alpha[0] != pytest.approx(right, rel=0.1)
-    # What section 5.1 minimises is larger at the ratio that it prints.
-    assert np.sum((right * Z_hat - Z) ** 2) < np.sum((printed.alpha[0] * Z_hat - Z) ** 2)
-
-
-def test_shared_scale_takes_as_many_bits_as_a_sampled_network() -> None:
-    network = network_of(None, fixed=True)
-    assert network.quantized(scale="shared").n_bits == 2 * M * D + 32
-    assert network.quantized(scale="neuron").n_bits == 2 * M * D + 32 * M
-    assert network.quantized(scale="layer").n_bits == 2 * M * D + 32
-    assert network.quantized(4, scale="shared").n_bits == 2 * 2 * M * D + 32
-
-
 def test_signs_of_a_fixed_second_layer_are_kept() -> None:
     network = network_of("quadratic", fixed=True)
     signs = np.where(np.arange(M) % 2, -1.0, 1.0)
@@ -200,30 +166,6 @@ def test_signs_of_a_fixed_second_layer_are_kept() -> None:
     Z = (rounded.Q.astype(float).T * signs) @ rounded.Q
     exact = (network.factors[0].T * network.alpha) @ network.factors[0]
     assert c == pytest.approx(np.sum(Z * exact) / np.sum(Z * Z), rel=1e-12)
-
-
-def test_networks_of_levels_are_kept() -> None:
-    U, V = (2 * RNG.integers(0, 2, (2, M, D)) - 1).astype(float)
-    alpha = RNG.standard_normal(M)
-    rounded = FloatNetwork((0.5 * U, 3.0 * V), alpha).quantized()
-    np.testing.assert_array_equal(rounded.U, U)
-    np.testing.assert_allclose(rounded.alpha, 1.5 * alpha, rtol=1e-14)
-
-
-def test_zero_weights_are_a_constant() -> None:
-    network = FloatNetwork((np.zeros((M, D)),), np.arange(1.0, M + 1), LIFTED)
-    np.testing.assert_allclose(network.quantized(3).predict(X), LIFTED[2] * 21.0, rtol=1e-12)
-    assert not FloatNetwork((np.zeros((M, D)),) * 2, np.ones(M)).quantized(scale="shared").predict(X).any()
-
-
-def test_arrays_are_read_only_and_survive_pickling() -> None:
-    network = pickle.loads(pickle.dumps(network_of()))
-    np.testing.assert_array_equal(network.predict(X), network_of().predict(X))
-    for array in (network.factors, network.alpha):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0.0
-    assert repr(network) == "FloatNetwork(n_neurons=6, n_inputs=4, bilinear)"
-    assert "n_outputs=3, activation=(0.3, -0.7, 0.4)" in repr(network_of(LIFTED, C))
 
 
 @pytest.mark.parametrize(

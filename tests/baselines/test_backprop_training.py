@@ -14,8 +14,7 @@ from qsdp.baselines import BackpropRegressor
 from qsdp.baselines._torch import minibatches, seeded, torch_loss
 from qsdp.baselines.backprop._training import FloatTraining, GradientDescent
 from qsdp.baselines.backprop.networks import FloatNetwork
-from qsdp.exceptions import InvalidInputError
-from qsdp.losses import LOSSES, Huber, Squared, get_loss
+from qsdp.losses import LOSSES, get_loss
 
 RNG = np.random.default_rng(0)
 N, D, M, C = 12, 4, 5, 3
@@ -121,15 +120,6 @@ def test_objective_and_gradients_are_the_written_out_ones(name: str, kind: str, 
     np.testing.assert_allclose(a * M / units.target, of_alpha, rtol=1e-10, atol=1e-10 * np.abs(of_alpha).max())
 
 
-@pytest.mark.parametrize(("name", "kind", "vector"), combinations())
-def test_batches_add_up_to_the_objective(name: str, kind: str, vector: bool) -> None:
-    problem = problem_of(name, ACTIVATIONS[kind], vector)
-    training = FloatTraining(problem, M, GradientDescent.from_parameters(settings()), "fixed", np.random.default_rng(1))
-    parts = [float(training.objective(rows).detach()) for rows in torch.arange(N).split(4)]
-    whole = float(training.objective(torch.arange(N)).detach())
-    assert np.mean(parts) == pytest.approx(whole, rel=1e-12)
-
-
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_and_their_slopes(name: str) -> None:
     loss = get_loss(name)
@@ -143,22 +133,6 @@ def test_losses_and_their_slopes(name: str) -> None:
         assert float(value.detach()) == pytest.approx(loss.value(prediction, y), rel=1e-12, abs=1e-14)
         assert t.grad is not None
         np.testing.assert_allclose(t.grad.numpy(), loss.gradient(prediction, y), rtol=1e-12, atol=1e-14)
-
-
-def test_huber_has_its_own_parameter() -> None:
-    t = torch.tensor([0.3, 2.0, -5.0])
-    zero = np.zeros(3)
-    value = float(torch_loss(Huber(0.5))(t.double(), torch.tensor(zero)))
-    assert value == pytest.approx(Huber(0.5).value(t.double().numpy(), zero), rel=1e-14)
-
-
-class Quartic(Squared):
-    name = "quartic"
-
-
-def test_losses_of_ones_own_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="PyTorch has no gradient"):
-        torch_loss(Quartic())
 
 
 # -- steps -----------------------------------------------------------------------------------------------
@@ -278,16 +252,6 @@ def test_objective_of_binary_weights_is_that_of_the_training_problem(kind: str) 
     assert network.objective(problem) == pytest.approx(problem.objective(quantized), rel=1e-13)
 
 
-def test_scaling_a_neuron_changes_neither_outputs_nor_regulariser() -> None:
-    problem = problem_of("squared", None, False)
-    U, V = RNG.standard_normal((2, M, D))
-    alpha, s = RNG.standard_normal(M), RNG.uniform(0.5, 2.0, M)
-    plain = FloatNetwork((U, V), alpha)
-    scaled = FloatNetwork((U * s[:, None], V * s[:, None]), alpha / s**2)
-    np.testing.assert_allclose(plain.predict(X), scaled.predict(X), rtol=1e-12)
-    assert plain.penalty(problem) == pytest.approx(scaled.penalty(problem), rel=1e-12)
-
-
 @pytest.mark.parametrize("second_layer", ["fixed", "free"])
 def test_units_of_data_and_targets_do_not_matter(second_layer: str) -> None:
     options = {"n_epochs": 5, "random_state": 0, "constant_column": False, "second_layer": second_layer}
@@ -297,13 +261,6 @@ def test_units_of_data_and_targets_do_not_matter(second_layer: str) -> None:
     scaled = BackpropRegressor(10, beta=0.3 * t * s**2, **options).fit(s * X, t * REAL)
     np.testing.assert_allclose(scaled.predict(s * X), t * plain.predict(X), rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(scaled.history_.loss, t**2 * np.array(plain.history_.loss), rtol=1e-10)
-
-
-def test_history_is_the_objective_of_the_network() -> None:
-    model = BackpropRegressor(10, n_epochs=4, random_state=0).fit(X, REAL)
-    problem = model.training_problem(X, REAL)
-    assert model.history_.loss[-1] == pytest.approx(model.network_.objective(problem), rel=1e-12)
-    assert model.history_.score[-1] == pytest.approx(model.score(X, REAL), rel=1e-12)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
