@@ -1,8 +1,6 @@
 """Main effects and interactions: exact, what the functional analysis of variance says, whatever the encoding."""
 
-import copy
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -132,15 +130,6 @@ def test_a_weight_is_as_many_equal_rows(groups):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("groups", GROUPS[:2], ids=["columns", "groups"])
-def test_interactions_are_symmetric_to_the_last_digit(groups):
-    rng = np.random.default_rng(6)
-    for n in (3, 10, 50, 400):
-        form, X, weights = random_form(rng, 6, 2), rng.normal(size=(n, 6)), rng.random(n)
-        interactions = Effects.of(form, X, sample_weight=weights, groups=groups).interactions
-        np.testing.assert_array_equal(interactions, np.swapaxes(interactions, 1, 2))
-
-
 def test_table_and_importances():
     rng = np.random.default_rng(6)
     form, X = random_form(rng, 4, 2), rng.normal(size=(30, 4))
@@ -177,22 +166,6 @@ def test_what_does_not_vary_has_no_effect(groups):
         assert {one.share for one in nothing.table()} == {0.0}
 
 
-def test_products_that_do_not_vary_have_no_effect():
-    signs = np.where(np.random.default_rng(8).normal(size=1000) > 0.0, 1.0, -1.0)
-    X = np.column_stack([signs, -signs])
-    X = np.vstack([X, -X])
-    assert Effects.of(QuadraticForm([[0.0, 1.0], [1.0, 0.0]]), X).interactions.max() == 0.0
-
-
-def test_a_column_without_inputs():
-    X = np.random.default_rng(9).normal(size=(10, 2))
-    effects = Effects.of(QuadraticForm(np.ones((2, 2))), X, columns=["a", "b", "c"], groups=[2, 0])
-    assert effects.columns == ("a", "b", "c")
-    assert effects.main[1] == 0.0
-    assert effects.importances[1] == 0.0
-    assert not effects.contributions(X)[:, 1].any()
-
-
 @pytest.mark.parametrize("unit", [1e-60, 1e60])
 def test_units_of_columns_do_not_matter(unit):
     rng = np.random.default_rng(10)
@@ -202,19 +175,6 @@ def test_units_of_columns_do_not_matter(unit):
     plain = Effects.of(form, X)
     np.testing.assert_allclose(scaled.main, plain.main, rtol=1e-10)
     np.testing.assert_allclose(scaled.interactions, plain.interactions, rtol=1e-10, atol=1e-14)
-
-
-def test_copies_summary_and_arrays_that_stay():
-    rng = np.random.default_rng(11)
-    form, X = random_form(rng, 3, 2), rng.normal(size=(20, 3))
-    effects = Effects.of(form, X, columns=["age", "dose", "<b>"])
-    for other in (copy.deepcopy(effects), pickle.loads(pickle.dumps(effects))):
-        assert np.array_equal(other.contributions(X), effects.contributions(X))
-        assert not other.main.flags.writeable
-    assert repr(effects) == "Effects(3 columns, n_outputs=2)"
-    assert "<b>" not in effects._repr_html_()
-    text = effects.output(0)._repr_mimebundle_()["text/plain"]
-    assert effects.table(0)[0].name in text
 
 
 def test_composed_rescaled_and_with_last():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
-import pickle
 from typing import Any
 
 import numpy as np
@@ -17,14 +14,6 @@ import qsdp
 from qsdp.exceptions import InvalidInputError
 
 RELU = (0.0937, 0.5, 0.4688)
-
-
-def assert_same(first: Any, second: Any) -> None:
-    assert first.activation == second.activation
-    assert first.output_shape == second.output_shape
-    for one, other in zip(first.matrices, second.matrices, strict=True):
-        np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(first.scales, second.scales)
 
 
 @settings(max_examples=60, deadline=None)
@@ -59,23 +48,6 @@ def test_a_form_is_the_network_in_integers(
     np.testing.assert_allclose(form.to_quadratic_form().predict(X), network.predict(X), rtol=1e-9, atol=100 * size)
 
 
-@pytest.mark.parametrize("C", [None, 3])
-def test_copies(C: int | None) -> None:
-    form = random_network(np.random.default_rng(0), 30, 5, RELU, shared=True, C=C).to_integer_form()
-    assert_same(pickle.loads(pickle.dumps(form)), form)
-    assert_same(copy.deepcopy(form), form)
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 30), d=st.integers(2, 6), levels=st.sampled_from([2, 4, 128]))
-def test_the_diagonal_tells_the_last_bits(seed: int, m: int, d: int, levels: int) -> None:
-    form = random_network(np.random.default_rng(seed), m, d, RELU, shared=True, levels=levels).to_integer_form()
-    ((T,),) = (matrices.astype(object) for matrices in form.matrices)
-    for i, j in itertools.combinations(range(d + 1), 2):
-        assert (T[i, j] + T[i, i] + (T[i, i] - T[j, j]) // 2) % 2 == 0
-        assert (T[i, i] - T[j, j]) % 2 == 0
-
-
 def test_bits_are_those_of_the_widest_integer_of_each_output() -> None:
     T = np.zeros((3, 7, 7), dtype=np.int64)
     T[1, 2, 3] = T[1, 3, 2] = -4
@@ -89,10 +61,3 @@ def test_weights_that_are_not_shared_have_no_integers() -> None:
     network = random_network(np.random.default_rng(0), 300, 2)
     with pytest.raises(InvalidInputError, match="alpha must be the same"):
         network.to_integer_form()
-
-
-def test_summary() -> None:
-    form = random_network(np.random.default_rng(0), 20, 3, shared=True, C=2).to_integer_form()
-    assert repr(form).startswith("IntegerForm(n_inputs=3, n_outputs=2, n_bits=")
-    assert "bits of an entry" in form._repr_html_()
-    assert form.to_expression()[0].count("x1^2") == 1

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from archives import read_archive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import random_network
 
-from qsdp import BilinearNetwork, Blocks, PolynomialActivation, TrainingProblem, load_network
+from qsdp import BilinearNetwork, Blocks, TrainingProblem, load_network
 from qsdp.exceptions import InvalidInputError, QSDPError
 
 FUZZ = settings(max_examples=40, deadline=None, derandomize=True)
@@ -74,16 +73,6 @@ def size_of(network: BilinearNetwork, X: np.ndarray) -> float:
 
 
 # -- predictions -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize(("m", "d"), [(1, 1), (1, 9), (2, 30), (5, 5), (400, 3), (1000, 1), (37, 17)])
-def test_predictions_against_loops(m: int, d: int, shared: bool) -> None:
-    rng = np.random.default_rng(m * 1000 + d)
-    network = random_network(rng, m, d, shared=shared)
-    X = rng.standard_normal((6, d))
-    size = np.abs(network.alpha).sum() * np.abs(X).sum(axis=1).max() ** 2
-    np.testing.assert_allclose(network.predict(X), looped(network, X), rtol=0, atol=1e-12 * size)
 
 
 @FUZZ
@@ -193,39 +182,13 @@ def test_symmetries(seed: int, m: int, d: int) -> None:
     np.testing.assert_allclose(flipped.predict(X), network.predict(X), rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 4])
-def test_wrong_number_of_columns(columns: int) -> None:
-    network = random_network(np.random.default_rng(0), 4, 3)
-    with pytest.raises(InvalidInputError, match=rf"X must have 3 columns; got shape \(5, {columns}\)"):
-        network.predict(np.ones((5, columns)))
-
-
 @pytest.mark.parametrize("X", [np.ones(3), [[np.nan, 1, 1]], [["a", "b", "c"]], np.ones((1, 3)) * 1j, None])
 def test_bad_data(X: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"\bX\b"):
         random_network(np.random.default_rng(0), 4, 3).predict(X)
 
 
-def test_frames_and_lists() -> None:
-    network, X = random_network(np.random.default_rng(0), 4, 3), np.random.default_rng(1).standard_normal((5, 3))
-    expected = network.predict(X)
-    assert expected.dtype == np.float64
-    np.testing.assert_array_equal(network.predict(X.tolist()), expected)
-    np.testing.assert_array_equal(network.predict(pd.DataFrame(X, columns=list("abc"))), expected)
-    np.testing.assert_array_equal(network.predict(np.asfortranarray(X)), expected)
-
-
 # -- storage -----------------------------------------------------------------------------------------
-
-
-@FUZZ
-@given(seed=seeds, m=st.integers(1, 50), d=st.integers(1, 30))
-def test_bits(seed: int, m: int, d: int) -> None:
-    rng = np.random.default_rng(seed)
-    assert random_network(rng, m, d, shared=True).n_bits == 2 * m * d + 32
-    assert random_network(rng, m, d).n_bits == 2 * m * d + 32 * m
-    network = random_network(rng, m, d)
-    assert (network.n_neurons, network.n_inputs) == (m, d)
 
 
 @FUZZ
@@ -323,13 +286,6 @@ def test_weights_are_int8_and_read_only() -> None:
         network.alpha = alpha  # type: ignore[misc]
 
 
-def test_alpha_of_a_series_is_copied() -> None:
-    buffer = np.array([1.0, 2.0])
-    network = BilinearNetwork([[1], [1]], [[1], [-1]], pd.Series(buffer, copy=False))
-    buffer[:] = 9.0
-    assert network.alpha.tolist() == [1.0, 2.0]
-
-
 @pytest.mark.parametrize("through", [copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n))], ids=["copy", "pickle"])
 @pytest.mark.parametrize(
     "options",
@@ -347,22 +303,6 @@ def test_copies_are_equal_and_read_only_as_well(through: Any, options: dict[str,
         for name in ("U", "V", "alpha", "quadratic_form"):
             np.testing.assert_array_equal(getattr(other, name), getattr(network, name))
             assert not getattr(other, name).flags.writeable
-
-
-@pytest.mark.filterwarnings("ignore:the matrix subclass")
-@pytest.mark.parametrize("kind", ["masked", "matrix", "memory map"])
-def test_weights_are_plain_arrays(tmp_path: Path, kind: str) -> None:
-    signs = np.array([[1, -1], [1, 1]], dtype=np.int8)
-    if kind == "masked":
-        unusual: Any = np.ma.array(signs, mask=[[True, False], [False, False]])
-    elif kind == "matrix":
-        unusual = np.matrix(signs)
-    else:
-        signs.tofile(tmp_path / "signs")
-        unusual = np.memmap(tmp_path / "signs", dtype=np.int8, mode="r", shape=(2, 2))
-    network = BilinearNetwork(unusual, unusual, [1.0, 2.0])
-    assert type(network.U) is type(network.V) is np.ndarray
-    assert network.predict([[1.0, 2.0]]).tolist() == [19.0]
 
 
 GOOD = np.array([[1, -1], [-1, -1]])
@@ -445,17 +385,6 @@ def test_numbers_that_are_no_levels(levels: int, value: float) -> None:
         BilinearNetwork([[M, value]], [[M, M]], [1.0], levels=levels)
 
 
-def test_the_levels_are_named() -> None:
-    with pytest.raises(InvalidInputError, match=r"entries -1 and \+1 only; found 0$"):
-        BilinearNetwork([[1, 0]], [[1, 1]], [1.0])
-    with pytest.raises(InvalidInputError, match=r"entries -2, 0, 2 only; found 1$"):
-        BilinearNetwork([[2, 1]], [[2, 2]], [1.0], levels=3)
-    with pytest.raises(InvalidInputError, match=r"entries -5, -3, -1, 1, 3, 5 only; found 4$"):
-        BilinearNetwork([[5, 4]], [[5, 5]], [1.0], levels=6)
-    with pytest.raises(InvalidInputError, match=r"entries -9, -7, \.\.\., 9 only; found 11$"):
-        BilinearNetwork([[9, 11]], [[9, 9]], [1.0], levels=10)
-
-
 @pytest.mark.parametrize("levels", [2, 4, 128])
 @pytest.mark.parametrize("dtype", [np.int8, np.float64])
 @pytest.mark.parametrize("last", [0, 2, -3, 127])
@@ -469,56 +398,6 @@ def test_the_last_entry_of_a_lifted_neuron_is_binary(levels: int, dtype: type, l
         BilinearNetwork(bad, good, [1.0], levels=levels, activation=(1, 1, 0))  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match=rf"V must have entries -1 and \+1 only; found {last}$"):
         BilinearNetwork(good, bad, [1.0], levels=levels, activation=(1, 1, 0))  # type: ignore[arg-type]
-
-
-def test_a_lifted_neuron_needs_an_input_besides() -> None:
-    for weights in ([[1]], np.ones((1, 1), dtype=np.int8)):
-        with pytest.raises(InvalidInputError, match=r"\bU\b"):
-            BilinearNetwork(weights, weights, [1.0], activation=(1, 1, 0))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("levels", [1, 129, 2.5, True, "2", None], ids=repr)
-def test_bad_numbers_of_levels(levels: Any) -> None:
-    with pytest.raises(InvalidInputError, match="levels must be an integer from 2 to 128"):
-        BilinearNetwork([[1]], [[1]], [1.0], levels=levels)
-
-
-@pytest.mark.parametrize("activation", ["tanh", (0, 0, 0), (1, 2), (np.nan, 1, 1), 1.0], ids=repr)
-def test_bad_activations(activation: Any) -> None:
-    with pytest.raises(InvalidInputError, match="activation"):
-        BilinearNetwork([[1, 1]], [[1, 1]], [1.0], activation=activation)
-
-
-def test_activations_by_name_and_by_coefficients() -> None:
-    for activation in ("linear_quadratic", (0.1, 1, 0), PolynomialActivation(0.1, 1, 0)):
-        network = BilinearNetwork([[1, 1]], [[1, 1]], [1.0], activation=activation)  # type: ignore[arg-type]
-        assert network.activation == PolynomialActivation(0.1, 1.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    "alpha", [[[1.0, 2.0]], np.ones((3, 2)), np.ones((2, 0)), np.ones((2, 1, 1)), [[1.0, np.nan]] * 2]
-)
-def test_bad_alpha_of_vectors(alpha: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"\balpha\b"):
-        BilinearNetwork(GOOD, GOOD, alpha)
-
-
-def test_the_converse_of_theorem_1_takes_more_values() -> None:
-    """Errata 2b: x1^2 - x2^2 is a binary bilinear network, and no network of weights -1 and +1 with sigma(t) = t^2."""
-    network = BilinearNetwork([[1, 1]], [[1, -1]], [1.0])
-    np.testing.assert_array_equal(network.quadratic_form, np.diag([1.0, -1.0]))
-    np.testing.assert_array_equal(network.to_polynomial().Q, [[0, 1], [1, 0]])
-    forms = np.array([np.outer(q, q).ravel() for q in ([1, 1], [1, -1])], dtype=float).T
-    residual = np.linalg.lstsq(forms, network.quadratic_form.ravel(), rcond=None)[1]
-    np.testing.assert_allclose(residual, 2.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize("M", [1, 2, 5])
-def test_mapped_networks_have_all_integers_up_to_m(M: int) -> None:
-    rng = np.random.default_rng(M)
-    U, V = 2 * rng.integers(0, M + 1, (2, 200, 4)) - M
-    mapped = BilinearNetwork(U, V, rng.standard_normal(200), levels=M + 1).to_polynomial("3m")
-    np.testing.assert_array_equal(np.unique(mapped.Q), np.arange(-M, M + 1))
 
 
 # -- networks on blocks ------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import pickle
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from archives import packed, read_archive, write_archive, write_text
+from archives import packed, read_archive, write_archive
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_networks import random_network, unnoticed_flips
@@ -121,8 +120,8 @@ def size_of(network: BilinearNetwork | PolynomialNetwork, X: np.ndarray, largest
 
 
 @pytest.mark.parametrize("C", [None, 3])
-@pytest.mark.parametrize("levels", [2, 3, 4, 5, 6, 128])
-@pytest.mark.parametrize("activation", [None, *COEFFICIENTS], ids=str)
+@pytest.mark.parametrize("levels", [2, 3, 128])
+@pytest.mark.parametrize("activation", [None, (-0.7, 0, 0), (0, 1.5, 0), (-2, 0, 0.6), (-1, -2, 3)], ids=str)
 def test_to_polynomial_is_exact(activation: Any, levels: int, C: int | None) -> None:
     for seed, (m, d) in enumerate([(1, 1), (7, 2), (20, 5)]):
         rng = np.random.default_rng(seed)
@@ -205,22 +204,6 @@ def test_3m_has_the_right_factors() -> None:
     np.testing.assert_array_equal(flipped.alpha, other.alpha)
 
 
-@pytest.mark.parametrize("activation", [a for a in COEFFICIENTS if any(a[1:])], ids=str)
-def test_2m_is_refused_for_lifted_activations(activation: Any) -> None:
-    network = random_network(np.random.default_rng(0), 3, 2, activation)
-    with pytest.raises(InvalidInputError, match="method must be '3m'"):
-        network.to_polynomial(method="2m")
-
-
-@pytest.mark.parametrize("method", ["2M", "4m", "", None, 2, True], ids=repr)
-def test_unknown_methods(method: Any) -> None:
-    network = random_network(np.random.default_rng(0), 3, 2)
-    with pytest.raises(InvalidInputError, match="method must be one of '2m', '3m', 'auto'"):
-        network.to_polynomial(method=method)
-    with pytest.raises(InvalidInputError, match="method must be one of"):
-        network.to_polynomial(method)
-
-
 @pytest.mark.parametrize("activation", [None, (1, 2, 3), (1, 0, 3), (0, 1, 0)], ids=str)
 def test_duplicates_are_merged(activation: Any) -> None:
     rng = np.random.default_rng(1)
@@ -232,23 +215,6 @@ def test_duplicates_are_merged(activation: Any) -> None:
     assert other.n_neurons == one.to_polynomial().n_neurons == (6 if activation is None else 9)
     X = rng.standard_normal((4, 20))
     np.testing.assert_allclose(other.predict(X), bilinear_looped(many, X), rtol=0, atol=1e-12 * size_of(many, X, 1))
-
-
-def test_opposite_neurons_are_merged_for_even_activations_only() -> None:
-    u, v = np.array([[1, 1, -1, 1, 1]]), np.array([[1, -1, 1, 1, 1]])
-    for activation, n_neurons in (((1, 0, 2), 3), ((1, 0.5, 2), 6)):
-        # Both last entries are +1, so that nothing else is turned around.
-        U, V = np.vstack([u, np.append(-u[:, :4], [[1]])]), np.vstack([v, np.append(-v[:, :4], [[1]])])
-        network = BilinearNetwork(U, V, [1.0, 3.0], activation=activation)
-        other = network.to_polynomial()
-        assert other.n_neurons == n_neurons
-        X = np.random.default_rng(0).standard_normal((4, 4))
-        np.testing.assert_allclose(
-            other.predict(X), bilinear_looped(network, X), rtol=0, atol=1e-12 * size_of(network, X, 1)
-        )
-    pure = BilinearNetwork(np.vstack([u, -u]), np.vstack([v, -v]), [1.0, 3.0]).to_polynomial()
-    assert pure.n_neurons == 2
-    assert sorted(pure.alpha.tolist()) == [-4.0, 4.0]
 
 
 @pytest.mark.parametrize("C", [None, 2])
@@ -267,31 +233,6 @@ def test_cancelling_neurons_vanish(activation: Any, C: int | None) -> None:
         other = both.to_polynomial(method)
         assert other.n_neurons == rest.to_polynomial(method).n_neurons
         np.testing.assert_allclose(other.predict(X), bilinear_looped(rest, X), rtol=0, atol=1e-12 * size_of(both, X, 1))
-
-
-def test_partly_cancelling_outputs_stay() -> None:
-    # The neuron cancels in the second output only.
-    network = BilinearNetwork([[1, 1, 1]] * 2, [[1, 1, -1]] * 2, [[1.0, 2.0], [1.0, -2.0]])
-    other = network.to_polynomial()
-    assert other.n_neurons == 2
-    assert np.all(other.alpha[:, 0] != 0)
-    assert not other.alpha[:, 1].any()
-
-
-@pytest.mark.parametrize("C", [None, 2])
-@pytest.mark.parametrize("activation", [None, *COEFFICIENTS], ids=str)
-def test_all_cancelling(activation: Any, C: int | None) -> None:
-    one = random_network(np.random.default_rng(0), 3, 4, activation, C=C)
-    both = BilinearNetwork(
-        np.vstack([one.U, one.U]),
-        np.vstack([one.V, one.V]),
-        np.concatenate([one.alpha, -one.alpha]),
-        activation=activation,
-    )
-    other = both.to_polynomial()
-    assert other.n_neurons == 1
-    X = np.random.default_rng(1).standard_normal((4, 4))
-    np.testing.assert_array_equal(other.predict(X), np.zeros((4,) if C is None else (4, C)))
 
 
 @pytest.mark.parametrize("C", [None, 2])
@@ -331,15 +272,6 @@ def test_zero_neurons_go_to_the_bias(C: int | None) -> None:
     pure = BilinearNetwork([[1, -1]], [[-1, 1]], alpha).to_polynomial()
     assert pure.Q.tolist() == [[1, -1]]
     assert not pure.bias.any()
-
-
-def test_the_order_of_the_neurons_does_not_matter() -> None:
-    rng = np.random.default_rng(0)
-    network = random_network(rng, 12, 3, (1, 2, 3), levels=3)
-    order = rng.permutation(12)
-    other = BilinearNetwork(network.U[order], network.V[order], network.alpha[order], levels=3, activation=(1, 2, 3))  # type: ignore[arg-type]
-    np.testing.assert_array_equal(other.to_polynomial().Q, network.to_polynomial().Q)
-    np.testing.assert_allclose(other.to_polynomial().alpha, network.to_polynomial().alpha, atol=1e-13)
 
 
 # -- from polynomial to bilinear ---------------------------------------------------------------------
@@ -406,14 +338,6 @@ def test_a_bias_needs_a_constant_part(activation: Any, bias: Any) -> None:
         from_polynomial(network)
 
 
-@pytest.mark.parametrize("M", [64, 100, 127])
-def test_doubled_weights_that_are_too_large(M: int) -> None:
-    with pytest.raises(InvalidInputError, match=f"at most 63 in magnitude; got {M}"):
-        from_polynomial(PolynomialNetwork([[M, M - 1]], [1.0]))
-    assert from_polynomial(PolynomialNetwork([[M, M - 2]], [1.0])).levels == M + 1
-    assert from_polynomial(PolynomialNetwork([[63, 62]], [1.0])).levels == 127
-
-
 @FUZZ
 @given(
     seed=seeds,
@@ -433,20 +357,6 @@ def test_there_and_back(seed: int, m: int, d: int, levels: int, activation: Any,
     np.testing.assert_allclose(back.predict(X), bilinear_looped(network, X), rtol=0, atol=atol)
     again = back.to_polynomial(method)
     np.testing.assert_allclose(again.predict(X), bilinear_looped(network, X), rtol=0, atol=8 * atol)
-
-
-@FUZZ
-@given(seed=seeds, m=st.integers(1, 10), M=st.integers(1, 7), activation=st.sampled_from(COEFFICIENTS), C=outputs_of)
-def test_neurons_of_one_parity_come_back(seed: int, m: int, M: int, activation: Any, C: int | None) -> None:
-    # With u = v a bilinear neuron is one neuron: 2 - 1/2 - 1/2 = 1.
-    rng = np.random.default_rng(seed)
-    one = polynomial(rng, m, 12, activation, M=M, one_parity=True, C=C)
-    other = from_polynomial(one).to_polynomial(method="3m")
-    assert other.n_neurons == m
-    expected = {tuple(q): w for q, w in zip(one.Q.tolist(), one.alpha.tolist(), strict=True)}
-    for q, w in zip(other.Q.tolist(), other.alpha.tolist(), strict=True):
-        key = tuple(q) if tuple(q) in expected or activation[1] else tuple(-value for value in q)
-        np.testing.assert_allclose(w, expected[key], rtol=1e-15)
 
 
 # -- the network itself ------------------------------------------------------------------------------
@@ -473,11 +383,6 @@ def test_predictions_against_loops(
     atol = 1e-12 * size_of(network, X, M)
     np.testing.assert_allclose(values, polynomial_looped(network, X), rtol=0, atol=atol)
     np.testing.assert_array_equal(network.to_quadratic_form().predict(X), values)
-
-
-def test_int8_products_do_not_overflow() -> None:
-    network = PolynomialNetwork(np.full((2, 300), 127, dtype=np.int8), [1.0, 1.0])
-    assert network.predict(np.ones((1, 300))).tolist() == [2.0 * (300 * 127) ** 2]
 
 
 @pytest.mark.parametrize(
@@ -563,18 +468,6 @@ def test_bad_bias(bias: Any) -> None:
         PolynomialNetwork([[1, 0]], [1.0], bias=bias)
 
 
-@pytest.mark.parametrize("bias", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [[1.0], [2.0]], [np.nan, 1.0]], ids=repr)
-def test_bad_bias_of_a_vector(bias: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"\bbias\b"):
-        PolynomialNetwork([[1, 0]], [[1.0, 2.0]], bias=bias)
-
-
-@pytest.mark.parametrize("activation", [None, "tanh", (0, 0, 0), (1, 2), (np.nan, 0, 0), 5], ids=repr)
-def test_bad_activations(activation: Any) -> None:
-    with pytest.raises(InvalidInputError, match="activation"):
-        PolynomialNetwork([[1, 0]], [1.0], activation)
-
-
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_arrays_are_plain_int8_copies_and_read_only() -> None:
     Q, alpha, bias = np.array([[1, 0]], dtype=np.int8), np.array([[2.0, 1.0]]), np.array([1.0, 2.0])
@@ -603,14 +496,6 @@ def test_copies_are_equal_and_read_only(through: Any, C: int | None) -> None:
             np.testing.assert_array_equal(getattr(other, name), getattr(network, name))
             assert not getattr(other, name).flags.writeable
         assert not other.to_quadratic_form().S.flags.writeable
-
-
-def test_wrong_data() -> None:
-    network = polynomial(np.random.default_rng(0), 4, 3)
-    with pytest.raises(InvalidInputError, match="X must have 3 columns"):
-        network.predict(np.ones((2, 2)))
-    with pytest.raises(InvalidInputError, match=r"\bX\b"):
-        network.predict([[np.nan, 1, 1]])
 
 
 # -- files -------------------------------------------------------------------------------------------
@@ -715,192 +600,32 @@ def test_flipped_bits_of_every_byte_are_noticed(tmp_path: Path, C: int | None) -
     assert not unnoticed_flips(network, tmp_path / "n", assert_same)
 
 
-FIELDS = sorted(HEADER)
-
-
-@pytest.mark.parametrize("value", [0, -1, 10**20, 2**63, 1.0, 2.0, True, False, "2", None, [2], {}], ids=repr)
-@pytest.mark.parametrize("name", ["n_neurons", "n_inputs", "largest_weight"])
-def test_hostile_sizes(tmp_path: Path, name: str, value: Any) -> None:
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, HEADER | {name: value}, ARRAYS)
-
-
-@pytest.mark.parametrize("value", [5, 8, 100, 127, 128, 255, 256, 1000, 2**31])
-def test_hostile_largest_weights(tmp_path: Path, value: int) -> None:
-    # Three weights of 3 bits are two bytes a neuron; what needs 4 bits or more does not fit.
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": np.zeros((2, 1), np.uint8)})
-    wide = np.zeros((2, -(-3 * (2 * value).bit_length() // 8)), np.uint8)
-    if value > 127:
-        with pytest.raises(StorageError, match="not a valid network"):
-            load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": wide})
-    else:
-        load(tmp_path, HEADER | {"largest_weight": value}, {**ARRAYS, "Q": wide})
-
-
-def test_numbers_beyond_the_largest_weight(tmp_path: Path) -> None:
-    # 5 values in 3 bits: 101, 110 and 111 mean nothing.
-    for number in (5, 6, 7):
-        Q = np.packbits([[int(bit) for bit in f"{number:03b}000000"]] * 2, axis=1)
-        with pytest.raises(StorageError, match="beyond the 5 allowed"):
-            load(tmp_path, HEADER, {**ARRAYS, "Q": Q})
-
-
-@pytest.mark.parametrize("value", [0, 1, 0.0, "false", None, [], [False]], ids=repr)
-def test_hostile_parity(tmp_path: Path, value: Any) -> None:
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, HEADER | {"one_parity": value}, ARRAYS)
-
-
-def test_a_parity_that_contradicts_the_arrays(tmp_path: Path) -> None:
-    # Three values of two bits are one byte a neuron, not two.
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, HEADER | {"one_parity": True}, ARRAYS)
-
-
 @pytest.mark.parametrize(
-    "value",
+    ("header", "arrays"),
     [
-        None,
-        "relu_like",
-        "tanh",
-        [],
-        [1.0, 2.0],
-        [1, 2, 3, 4],
-        [0, 0, 0],
-        [0.0, -0.0, 0.0],
-        ["1", "2", "3"],
-        [True, 0, 0],
-        [1, None, 0],
-        [[1], [2], [3]],
-        {},
-        {"a": 1, "b": 2, "c": 3},
-        1.0,
-        True,
-        "123",
-        [10**400, 0, 0],
+        *(
+            ({name: value}, {})
+            for name in ("n_neurons", "n_inputs", "largest_weight")
+            for value in (0, 10**20, 2.0, "2")
+        ),
+        *(({"largest_weight": value}, {}) for value in (8, 128)),
+        *(({"one_parity": value}, {}) for value in (True, 0, None)),
+        *(({"activation": value}, {}) for value in ([0, 0, 0], [1.0, 2.0], "relu_like", None)),
+        ({"levels": 2}, {}),
+        # 5 values in 3 bits: 101 means nothing.
+        ({}, {"Q": packed(np.array([[5, 0, 0]] * 2), 3)}),
+        *(({}, {"Q": value}) for value in (NETWORK.Q, ARRAYS["Q"][:1], ARRAYS["Q"][:, :1], ARRAYS["Q"] | 1)),
+        *(({}, {"alpha": value}) for value in (np.array([np.nan, 1.0]), np.ones(2, np.float32), np.ones(3))),
+        *(({}, {"bias": value}) for value in (np.array([np.inf]), np.ones(2), np.ones((1, 1)))),
+        ({}, {"payload": np.zeros(2)}),
     ],
-    ids=lambda v: f"{v!r:.20}",
+    ids=str,
 )
-def test_hostile_activations(tmp_path: Path, value: Any) -> None:
-    # Not a name either: what it stands for could change with the version.
+def test_hostile_contents(tmp_path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, HEADER | {"activation": value}, ARRAYS)
-
-
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_activations_that_json_can_but_should_not_say(tmp_path: Path, text: str) -> None:
-    header = json.dumps(HEADER).replace("[1.0,", f"[{text},")
-    write_text(tmp_path / "n", KIND, header, ARRAYS)
-    with pytest.raises(StorageError, match="header: activation cannot be"):
-        load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize("name", FIELDS)
-def test_missing_fields(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, {k: v for k, v in HEADER.items() if k != name}, ARRAYS)
-
-
-@pytest.mark.parametrize("name", ["levels", "bias", "", "N_neurons"])
-def test_extra_fields(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, HEADER | {name: 2}, ARRAYS)
-
-
-@pytest.mark.parametrize("name", ["Q", "alpha", "bias"])
-def test_missing_tensors(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, HEADER, {k: v for k, v in ARRAYS.items() if k != name})
-
-
-@pytest.mark.parametrize("name", ["payload", "U", "V", "shared", "sizes"])
-def test_extra_tensors(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, HEADER, {**ARRAYS, name: np.zeros(2)})
+        load(tmp_path, HEADER | header, {**ARRAYS, **arrays})
 
 
 def test_files_of_one_kind_under_the_name_of_the_other(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="not a valid network"):
         load(tmp_path, HEADER, ARRAYS, kind="bilinear-network")
-    random_network(np.random.default_rng(0), 2, 3).save(tmp_path / "b")
-    _, header, arrays = read_archive(tmp_path / "b")
-    with pytest.raises(StorageError, match="not a valid network"):
-        load(tmp_path, header, arrays)
-
-
-@pytest.mark.parametrize(
-    "Q",
-    [
-        ARRAYS["Q"].astype(np.int8),
-        ARRAYS["Q"].astype(np.float64),
-        ARRAYS["Q"][:1],
-        ARRAYS["Q"][:0],
-        ARRAYS["Q"][:, :1],
-        ARRAYS["Q"].reshape(-1),
-        ARRAYS["Q"][None],
-        np.hstack([ARRAYS["Q"]] * 2),
-        np.vstack([ARRAYS["Q"]] * 2),
-        ARRAYS["Q"] | 1,
-        NETWORK.Q,
-    ],
-    ids=lambda a: f"{a.dtype}{a.shape}",
-)
-def test_hostile_weights(tmp_path: Path, Q: Any) -> None:
-    with pytest.raises(StorageError):
-        load(tmp_path, HEADER, {**ARRAYS, "Q": Q})
-
-
-@pytest.mark.parametrize(
-    ("name", "array"),
-    [
-        ("alpha", np.array([np.nan, 1.0])),
-        ("alpha", np.array([np.inf])),
-        ("alpha", np.ones(2, np.float32)),
-        ("alpha", np.ones(2, np.int64)),
-        ("alpha", np.ones(3)),
-        ("alpha", np.ones(0)),
-        ("alpha", np.ones((1, 2))),
-        ("alpha", np.ones((2, 0))),
-        ("alpha", np.ones((2, 1, 1))),
-        ("alpha", np.ones((2, 2))),
-        ("bias", np.array([np.nan])),
-        ("bias", np.array([np.inf])),
-        ("bias", np.ones(1, np.float32)),
-        ("bias", np.ones(1, np.int64)),
-        ("bias", np.ones(2)),
-        ("bias", np.ones(0)),
-        ("bias", np.ones((1, 1))),
-    ],
-    ids=lambda a: a if isinstance(a, str) else f"{a.dtype}{a.shape}",
-)
-def test_hostile_floats(tmp_path: Path, name: str, array: Any) -> None:
-    with pytest.raises(StorageError):
-        load(tmp_path, HEADER, {**ARRAYS, name: array})
-
-
-@pytest.mark.parametrize(
-    ("shared", "sizes"),
-    [
-        ([1.0, 2.0], [1, 2]),
-        ([1.0, 2.0], [1, 0]),
-        ([1.0, 2.0], [3, -1]),
-        ([1.0, 2.0], [2**62, 2 - 2**62]),
-        ([1.0, 2.0, 3.0, 4.0, 5.0], [2**62, 2**62, 2**62, 2**62, 2]),
-        ([1.0, 2.0], [2]),
-        ([1.0], [1, 1]),
-        ([], []),
-        ([np.nan, 1.0], [1, 1]),
-        ([[1.0, 2.0]], [[1, 1]]),
-    ],
-    ids=str,
-)
-def test_hostile_shared_weights(tmp_path: Path, shared: Any, sizes: Any) -> None:
-    arrays = {"Q": ARRAYS["Q"], "bias": np.zeros(len(shared))}
-    good = {"shared": np.array([1.0, 2.0]), "sizes": np.array([1, 1])}
-    loaded = load(tmp_path, HEADER, {"Q": ARRAYS["Q"], "bias": np.zeros(2), **good})
-    assert loaded.alpha.tolist() == [[1.0, 0.0], [0.0, 2.0]]
-    with pytest.raises(StorageError):
-        load(tmp_path, HEADER, {**arrays, "shared": np.array(shared), "sizes": np.array(sizes, dtype=np.int64)})
-    with pytest.raises(StorageError):
-        load(tmp_path, HEADER, {"Q": ARRAYS["Q"], "bias": np.zeros(2), **good, "sizes": np.array([1.0, 1.0])})

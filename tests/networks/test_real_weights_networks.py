@@ -180,13 +180,6 @@ def test_a_thousand_zeros_take_few_bytes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(qsdp.load_network(tmp_path / "n").weights, weights)
 
 
-def test_texts_tell_how_many_weights_are_not_zero() -> None:
-    network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [0], [2, 3], ["quadratic", "weights"],
-                                   weights=[0.0, 1.5, 2.5])  # fmt: skip
-    assert repr(network) == "BilinearNetwork(n_neurons=1, n_blocks=2, n_weights=2, n_bits=79)"
-    assert "2 of 3 are not zero" in network._repr_html_()
-
-
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
@@ -201,11 +194,6 @@ def test_bad_weights_are_refused(weights: Any, message: str) -> None:
         qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [0], [2, 3], ["quadratic", "weights"], weights=weights)
 
 
-def test_weights_without_their_blocks_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"weights must have the shape \(0,\)"):
-        qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], weights=[1.0])
-
-
 def test_blocks_of_weights_have_no_neurons() -> None:
     with pytest.raises(InvalidInputError, match=r"from 0 to 0, one for each neuron \(blocks of kind 'weights' are not"):
         qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [1], [3, 2], ["weights", "quadratic"])
@@ -215,25 +203,6 @@ def test_blocks_of_weights_have_no_neurons() -> None:
         qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [0], [3], ["weights"])
     with pytest.raises(InvalidInputError, match=r"U must have shape|U must be|got shape"):
         qsdp.BilinearNetwork(np.zeros((0, 2)), np.zeros((0, 2)), [], [], [2], ["quadratic"])
-
-
-def test_other_forms_are_refused() -> None:
-    network = network_of(1)
-    for convert in (network.to_polynomial, network.to_quadratic_form, lambda: network.quadratic_form):
-        with pytest.raises(InvalidInputError, match="on blocks"):
-            convert()
-    with pytest.raises(InvalidInputError, match="and weights such integers"):
-        qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [0], [2, 2], ["quadratic", "weights"],
-                             weights=[0.1, np.pi]).to_integer_form()  # fmt: skip
-
-
-def test_arrays_are_read_only() -> None:
-    weights = np.ones(3)
-    network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], [0], [2, 3], ["quadratic", "weights"], weights=weights)
-    weights[0] = 7.0
-    assert network.weights[0] == 1.0
-    with pytest.raises(ValueError, match="read-only"):
-        network.weights[0] = 2.0
 
 
 CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
-from archives import digest, packed, read_archive, write_archive, write_text
+from archives import packed, read_archive, write_archive, write_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_networks import random_network, unnoticed_flips
@@ -48,22 +48,6 @@ def assert_same(one: BilinearNetwork, other: BilinearNetwork) -> None:
 
 
 # -- round trips -------------------------------------------------------------------------------------
-
-
-@FUZZ
-@given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 40), d=st.integers(1, 40), shared=st.booleans())
-def test_round_trip(tmp_path: Path, seed: int, m: int, d: int, shared: bool) -> None:
-    network = make(seed, m, d, shared=shared)
-    path = tmp_path / "network.qsdp"
-    network.save(path)
-    loaded = load_network(path)
-    assert_same(loaded, network)
-    assert loaded.n_bits == network.n_bits
-    assert not loaded.U.flags.writeable
-    X = np.random.default_rng(seed).standard_normal((3, d))
-    np.testing.assert_array_equal(loaded.predict(X), network.predict(X))
-    packed = -(-2 * m * d // 8) + 8 * (1 if network.shared_alpha else m)
-    assert packed <= path.stat().st_size <= packed + HEADER_BYTES
 
 
 @FUZZ
@@ -120,14 +104,6 @@ def test_the_size_on_disk_is_that_of_the_packed_bits(tmp_path: Path) -> None:
     assert (tmp_path / "n").stat().st_size <= network.n_bits / 8 * 1.01
 
 
-@pytest.mark.parametrize("alpha", [5e-324, 1.7976931348623157e308, -0.1, 0.0, 1 / 3])
-def test_extreme_alphas_come_back_exactly(tmp_path: Path, alpha: float) -> None:
-    for values in ([alpha, alpha], [alpha, 1.0]):
-        network = BilinearNetwork([[1], [-1]], [[1], [1]], values)
-        network.save(tmp_path / "n")
-        assert_same(load_network(tmp_path / "n"), network)
-
-
 def packed_signs(network: BilinearNetwork) -> np.ndarray:
     """Return all weights of a network without a lift, as their numbers in the fewest bits each, end to end."""
     M = network.levels - 1
@@ -156,12 +132,6 @@ def test_weights_take_the_fewest_bits(levels: int, tmp_path: Path) -> None:
             load_network(tmp_path / "n")
 
 
-def test_paths_as_text_and_as_path(tmp_path: Path) -> None:
-    network = make(0, 3, 5)
-    network.save(str(tmp_path / "a name with spaces and ümläuts.bin"))
-    assert_same(load_network(tmp_path / "a name with spaces and ümläuts.bin"), network)
-
-
 def test_a_network_can_be_saved_where_it_was_loaded_from(tmp_path: Path) -> None:
     path = tmp_path / "n"
     make(0, 3, 5).save(path)
@@ -170,15 +140,6 @@ def test_a_network_can_be_saved_where_it_was_loaded_from(tmp_path: Path) -> None
     assert_same(loaded, make(0, 3, 5))
     loaded.save(path)
     assert_same(load_network(path), loaded)
-
-
-def test_equal_networks_are_equal_bytes(tmp_path: Path) -> None:
-    # The metadata of safetensors is a hash map with a random seed: several entries would change places.
-    for name in "abcdefgh":
-        make(0, 9, 13).save(tmp_path / name)
-    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
-    load_network(tmp_path / "a").save(tmp_path / "a")
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.parametrize("C", [None, 3])
@@ -204,12 +165,6 @@ def saved(tmp_path: Path) -> Path:
     path = tmp_path / "network.qsdp"
     make(0, 3, 5).save(path)
     return path
-
-
-def test_overwriting(saved: Path) -> None:
-    make(1, 20, 30).save(saved)
-    assert_same(load_network(saved), make(1, 20, 30))
-    assert [entry.name for entry in saved.parent.iterdir()] == [saved.name]
 
 
 def test_a_failing_rename_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,13 +274,6 @@ def test_truncation_at_every_97th_byte(tmp_path: Path) -> None:
         load_network(path)
 
 
-@pytest.mark.parametrize("extra", [b"\x00", b" ", b"\n", b"x" * 100])
-def test_trailing_bytes(saved: Path, extra: bytes) -> None:
-    saved.write_bytes(saved.read_bytes() + extra)
-    with pytest.raises(StorageError):
-        load_network(saved)
-
-
 @pytest.mark.parametrize(
     "options",
     [{}, {"shared": True}, {"levels": 4, "activation": (1, 2, 3), "C": 2, "shared": True}],
@@ -334,15 +282,6 @@ def test_trailing_bytes(saved: Path, extra: bytes) -> None:
 def test_flipped_bits_of_every_byte_are_noticed(tmp_path: Path, options: dict[str, Any]) -> None:
     network = make(0, 3, 5, **options)
     assert not unnoticed_flips(network, tmp_path / "n", assert_same)
-
-
-def test_swapped_arrays_are_noticed(saved: Path) -> None:
-    blob = saved.read_bytes()
-    swapped = blob.replace(b'"alpha":', b'"?":').replace(b'"neurons":', b'"alpha":').replace(b'"?":', b'"neurons":')
-    assert swapped != blob
-    saved.write_bytes(swapped)
-    with pytest.raises(StorageError, match="digest"):
-        load_network(saved)
 
 
 class Bomb:
@@ -389,203 +328,42 @@ def test_the_hostile_files_would_load_without_their_fault(tmp_path: Path) -> Non
     assert_same(load_network(tmp_path / "n"), NETWORK)
 
 
-@pytest.mark.parametrize("value", [10**12, 10**20, 2**63, -3, 0, 3.0, True, "3", None, [3], {}], ids=repr)
-@pytest.mark.parametrize("name", ["n_neurons", "n_inputs", "levels"])
-def test_hostile_sizes(tmp_path: Path, name: str, value: Any) -> None:
-    write_archive(tmp_path / "n", KIND, HEADER | {name: value}, ARRAYS)
+#: What a header or arrays of a right digest may not say; None leaves the entry out.
+HOSTILE: list[dict[str, Any]] = [
+    *({name: value} for name in ("n_neurons", "n_inputs", "levels") for value in (10**20, -3, 0, 3.0, True, "3", None)),
+    *({"n_inputs": value} for value in (4, 9)),
+    *({"levels": value} for value in (3, 128, 129)),
+    *({"activation": value} for value in ([0, 0, 0], [1, 2], ["1", "2", "3"], "quadratic", [10**400, 0, 0], [1, 0, 1])),
+    {"surprise": [1, 0, 0]},
+    *({"neurons": value} for value in (None, NETWORK.U, ARRAYS["neurons"][:2], ARRAYS["neurons"] | 1, np.uint8(7))),
+    *(
+        {"alpha": value}
+        for value in (None, np.array([np.nan, 1, 1]), np.ones(3, np.float32), np.ones(2), np.ones((3, 0)))
+    ),
+    {"payload": np.zeros(3)},
+    *(
+        {"n_outputs": 2, "alpha": None, "shared": np.array(shared), "sizes": np.array(sizes)}
+        for shared, sizes in [
+            ([1.0, 2.0], [1, 1]),
+            ([1.0, 2.0], [4, -1]),
+            ([1.0] * 5, [2**62, 2**62, 2**62, 2**62, 3]),
+            ([np.nan, 1.0], [2, 1]),
+            ([1.0, 2.0], [2.0, 1.0]),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize("changes", HOSTILE, ids=lambda changes: "-".join(f"{k} {v!r:.20}" for k, v in changes.items()))
+def test_hostile_contents(tmp_path: Path, changes: dict[str, Any]) -> None:
+    # Names of activations are refused: what they stand for could change with the version.
+    tensors = {"neurons", "alpha", "payload", "shared", "sizes"}
+    header = HEADER | {name: value for name, value in changes.items() if name not in tensors}
+    arrays = ARRAYS | {name: value for name, value in changes.items() if name in tensors}
+    header = {name: value for name, value in header.items() if value is not None or HEADER.get(name, 0) is None}
+    arrays = {name: np.asarray(value) for name, value in arrays.items() if value is not None}
+    write_text(tmp_path / "n", KIND, json.dumps(header), arrays)
     with pytest.raises(StorageError, match="not a valid network"):
-        load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize("n_inputs", [1, 4, 9, 16])
-def test_sizes_that_contradict_the_arrays(tmp_path: Path, n_inputs: int) -> None:
-    write_archive(tmp_path / "n", KIND, HEADER | {"n_inputs": n_inputs}, ARRAYS)
-    with pytest.raises(StorageError):
-        load_network(tmp_path / "n")
-    for n_neurons in (1, 2, 4):
-        write_archive(tmp_path / "n", KIND, HEADER | {"n_neurons": n_neurons}, ARRAYS)
-        with pytest.raises(StorageError):
-            load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize("levels", [1, 3, 4, 5, 128, 129, 256, 2**31])
-def test_hostile_levels(tmp_path: Path, levels: int) -> None:
-    # What takes more bits does not fit, and no level is more than 127.
-    write_archive(tmp_path / "n", KIND, HEADER | {"levels": levels}, ARRAYS)
-    with pytest.raises(StorageError, match="not a valid network"):
-        load_network(tmp_path / "n")
-    wide = np.zeros(-(-2 * 3 * 5 * (levels - 1).bit_length() // 8), np.uint8)
-    write_archive(tmp_path / "n", KIND, HEADER | {"levels": levels}, ARRAYS | {"neurons": wide})
-    if levels in range(2, 129):
-        assert load_network(tmp_path / "n").U.tolist() == [[1 - levels] * 5] * 3
-    else:
-        with pytest.raises(StorageError, match="not a valid network"):
-            load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        [0, 0, 0],
-        [1, 2],
-        [1, 2, 3, 4],
-        [],
-        ["1", "2", "3"],
-        [True, 0, 0],
-        [1, None, 0],
-        [[1], [2], [3]],
-        {},
-        "tanh",
-        "quadratic",
-        {"a": 1, "b": 0, "c": 0},
-        1.0,
-        True,
-        False,
-        0,
-        "",
-        [10**400, 0, 0],
-    ],
-    ids=lambda value: f"{value!r:.20}",
-)
-def test_hostile_activations(tmp_path: Path, value: Any) -> None:
-    # Not a name either: what it stands for could change with the version.
-    write_archive(tmp_path / "n", KIND, HEADER | {"activation": value}, ARRAYS)
-    with pytest.raises(StorageError, match="not a valid network"):
-        load_network(tmp_path / "n")
-
-
-def test_an_activation_that_contradicts_the_arrays(tmp_path: Path) -> None:
-    # With the lifted entry, neurons of 8 inputs take 18 bits in place of 16.
-    eight = {"neurons": np.full(6, 255, np.uint8)}
-    header = HEADER | {"n_inputs": 8, "activation": [1.0, 0.0, 0.0]}
-    write_archive(tmp_path / "n", KIND, header, ARRAYS | eight)
-    assert load_network(tmp_path / "n").U.tolist() == [[1] * 8] * 3
-    write_archive(tmp_path / "n", KIND, header | {"activation": [1.0, 0.0, 1.0]}, ARRAYS | eight)
-    with pytest.raises(StorageError, match="bits are left where 24 are expected"):
-        load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize(
-    ("shared", "sizes"),
-    [
-        ([1.0, 2.0], [1, 1]),
-        ([1.0, 2.0], [4, -1]),
-        ([1.0, 2.0, 3.0, 4.0, 5.0], [2**62, 2**62, 2**62, 2**62, 3]),
-        ([1.0, 2.0], [3]),
-        ([1.0], [2, 1]),
-        ([], []),
-        ([np.nan, 1.0], [2, 1]),
-        ([np.inf, 1.0], [3, 0]),
-        ([[1.0, 2.0]], [[2, 1]]),
-    ],
-    ids=str,
-)
-def test_hostile_shared_weights(tmp_path: Path, shared: Any, sizes: Any) -> None:
-    good = {"shared": np.array([1.0, 2.0]), "sizes": np.array([2, 1])}
-    weights, header = {"neurons": ARRAYS["neurons"]}, HEADER | {"n_outputs": 2}
-    write_archive(tmp_path / "n", KIND, header, weights | good)
-    assert load_network(tmp_path / "n").alpha.tolist() == [[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]]
-    for arrays in (
-        {"shared": np.array(shared), "sizes": np.array(sizes, dtype=np.int64)},
-        good | {"sizes": np.array([2.0, 1.0])},
-        good | {"sizes": np.array([2, 1], dtype=np.int32)},
-        good | {"shared": np.ones(2, np.float32)},
-        good | {"alpha": np.ones(3)},
-        {"shared": good["shared"]},
-        {"sizes": good["sizes"]},
-    ):
-        write_archive(tmp_path / "n", KIND, header, weights | arrays)
-        with pytest.raises(StorageError, match="not a valid network"):
-            load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize("missing", sorted(HEADER))
-def test_missing_sizes(tmp_path: Path, missing: str) -> None:
-    write_archive(tmp_path / "n", KIND, {k: v for k, v in HEADER.items() if k != missing}, ARRAYS)
-    with pytest.raises(StorageError, match=f"not a valid network: .*{missing}"):
-        load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize(
-    "alpha",
-    [
-        np.array([np.nan, 1.0, 1.0]),
-        np.array([1.0, np.inf, 1.0]),
-        np.array([1.0, 1.0, -np.inf]),
-        np.array([np.nan]),
-        np.ones(3, np.float32),
-        np.ones(3, np.float16),
-        np.ones(3, np.int64),
-        np.ones(3, bool),
-        np.ones(3, np.complex64),
-        np.ones(2),
-        np.ones(4),
-        np.ones(0),
-        np.ones((3, 0)),
-        np.ones((3, 1, 1)),
-        np.ones((1, 3)),
-        np.array(1.0),
-    ],
-    ids=lambda a: f"{a.dtype}{a.shape}",
-)
-def test_hostile_alpha(tmp_path: Path, alpha: np.ndarray) -> None:
-    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS | {"alpha": alpha})
-    with pytest.raises(StorageError):
-        load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda a: a.astype(np.int8),
-        lambda a: a.astype(np.float64),
-        lambda a: a > 0,
-        lambda a: a[:2],
-        lambda a: a[:0],
-        lambda a: np.hstack([a, a]),
-        lambda a: np.append(a, np.uint8(0)),
-        lambda a: a[None],
-        lambda a: np.array(7, np.uint8),
-        lambda a: a | 1,
-    ],
-    ids=[
-        *("int8", "float64", "bool", "few bytes", "no bytes", "twice", "another byte"),
-        *("two-dimensional", "scalar", "bits beyond the last one"),
-    ],
-)
-def test_hostile_weights(tmp_path: Path, change: Any) -> None:
-    neurons = np.ascontiguousarray(change(ARRAYS["neurons"]))
-    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS | {"neurons": neurons})
-    with pytest.raises(StorageError):
-        load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize("name", ["neurons", "alpha"])
-def test_scalar_tensors(tmp_path: Path, name: str) -> None:
-    header = HEADER | {"n_neurons": 1}
-    arrays = {"neurons": ARRAYS["neurons"][:2] & np.uint8(192), "alpha": ARRAYS["alpha"][:1]}
-    write_text(tmp_path / "n", KIND, json.dumps(header), arrays | {name: np.array(0, arrays[name].dtype)})
-    with pytest.raises(StorageError):
-        load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize("missing", ["neurons", "alpha"])
-def test_missing_tensors(tmp_path: Path, missing: str) -> None:
-    write_archive(tmp_path / "n", KIND, HEADER, {k: v for k, v in ARRAYS.items() if k != missing})
-    with pytest.raises(StorageError, match=rf"not a valid network: .*({missing}|arrays \['neurons'\])"):
-        load_network(tmp_path / "n")
-
-
-def test_extra_tensors_are_refused(tmp_path: Path) -> None:
-    write_archive(tmp_path / "n", KIND, HEADER, ARRAYS | {"payload": np.zeros(3)})
-    with pytest.raises(StorageError, match=r"not a valid network: .*payload"):
-        load_network(tmp_path / "n")
-
-
-def test_extra_entries_of_the_header_are_refused(tmp_path: Path) -> None:
-    # The header is strict: what this version does not know could change what the file means.
-    write_archive(tmp_path / "n", KIND, HEADER | {"surprise": [1, 0, 0]}, ARRAYS)
-    with pytest.raises(StorageError, match=r"not a valid network: header must have exactly the fields"):
         load_network(tmp_path / "n")
 
 
@@ -593,17 +371,10 @@ def test_extra_entries_of_the_header_are_refused(tmp_path: Path) -> None:
     "text",
     [
         "",
-        "{",
-        "null",
         "[3, 5]",
-        '"n_neurons"',
         '{"n_neurons": NaN, "n_inputs": 5, "levels": 2, "activation": null}',
-        '{"n_neurons": 1e999, "n_inputs": 5, "levels": 2, "activation": null}',
-        '{"n_neurons": 3, "n_inputs": 5, "levels": 2, "activation": [NaN, 0, 0]}',
-        '{"n_neurons": 3, "n_inputs": 5, "levels": 2, "activation": [Infinity, 0, 0]}',
         '{"n_neurons": ' + "9" * 5000 + ', "n_inputs": 5, "levels": 2, "activation": null}',
-        "[" * 100_000 + "]" * 100_000,
-        '{"n_inputs": 5, "n_neurons": 3, "levels": 2, "activation": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"n_neurons": "\ud800", "n_inputs": 5, "levels": 2, "activation": null}',
         '{"a":' * 100_000 + "1" + "}" * 100_000,
     ],
     ids=lambda text: text[:30] or "empty",
@@ -637,14 +408,6 @@ def test_wrong_metadata(tmp_path: Path, changes: dict[str, str | None], word: st
         load_network(tmp_path / "n")
 
 
-@pytest.mark.parametrize("value", [1, ["qsdp"], HEADER], ids=repr)
-@pytest.mark.parametrize("name", ["format", "version", "kind", "header", "sha256"])
-def test_metadata_of_wrong_types(tmp_path: Path, name: str, value: Any) -> None:
-    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS, **{name: value})
-    with pytest.raises(StorageError):
-        load_network(tmp_path / "n")
-
-
 @pytest.mark.parametrize(
     "entry",
     [
@@ -666,45 +429,6 @@ def test_metadata_of_wrong_types(tmp_path: Path, name: str, value: Any) -> None:
 def test_hostile_metadata(tmp_path: Path, entry: str) -> None:
     (tmp_path / "n").write_bytes(safetensors.numpy.save(ARRAYS, metadata={"qsdp": entry}))
     with pytest.raises(StorageError, match="not a qsdp file"):
-        load_network(tmp_path / "n")
-
-
-def test_metadata_in_entries_of_their_own_is_not_ours(tmp_path: Path) -> None:
-    text = json.dumps(HEADER)
-    metadata = {
-        "format": "qsdp",
-        "version": "1",
-        "kind": KIND,
-        "header": text,
-        "sha256": digest(KIND, text, ARRAYS),
-    }
-    (tmp_path / "n").write_bytes(safetensors.numpy.save(ARRAYS, metadata=metadata))
-    with pytest.raises(StorageError, match="not a qsdp file"):
-        load_network(tmp_path / "n")
-
-
-@pytest.mark.parametrize("name", ["format", "version", "kind", "header", "sha256"])
-def test_lone_surrogates_in_the_metadata(tmp_path: Path, name: str) -> None:
-    write_text(tmp_path / "n", KIND, json.dumps(HEADER), ARRAYS, **{name: "\ud800"})
-    with pytest.raises(StorageError):
-        load_network(tmp_path / "n")
-
-
-def test_lone_surrogates_under_a_right_digest(tmp_path: Path) -> None:
-    write_text(tmp_path / "n", KIND, '{"n_neurons": "\ud800", "n_inputs": 5, "levels": 2, "activation": null}', ARRAYS)
-    with pytest.raises(StorageError, match="not a valid network"):
-        load_network(tmp_path / "n")
-
-
-def test_a_safetensors_file_without_our_header(tmp_path: Path) -> None:
-    safetensors.numpy.save_file(ARRAYS, tmp_path / "plain")
-    with pytest.raises(StorageError, match="not a qsdp file"):
-        load_network(tmp_path / "plain")
-
-
-def test_another_kind(tmp_path: Path) -> None:
-    write_archive(tmp_path / "n", "relaxation", HEADER, ARRAYS)
-    with pytest.raises(StorageError, match="'relaxation'"):
         load_network(tmp_path / "n")
 
 
