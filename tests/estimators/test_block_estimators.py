@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -113,16 +112,6 @@ def test_saved_estimators_predict_the_same(encoding: Any, tmp_path: Path) -> Non
         np.testing.assert_array_equal(getattr(loaded.network_, name), getattr(model.network_, name))
 
 
-def test_the_problem_is_the_same_after_loading(fitted: Any, tmp_path: Path) -> None:
-    fitted.save(tmp_path / "model")
-    loaded = qsdp.load(tmp_path / "model")
-    one, two = (model.training_problem(IMAGES[FEW][:80], LABELS[FEW][:80]) for model in (fitted, loaded))
-    assert one == two
-    assert one.beta == fitted.result_.problem.beta
-    assert one.objective(fitted.network_) == two.objective(loaded.network_)
-    assert two.objective(loaded.network_) == pytest.approx(loaded.certificate_.objective, rel=1e-12)
-
-
 def test_dask_rows_of_images() -> None:
     da = pytest.importorskip("dask.array")
     flat = IMAGES[FEW].reshape(-1, 64)
@@ -133,14 +122,6 @@ def test_dask_rows_of_images() -> None:
     assert np.array_equal(model.predict(X).compute(), model.predict(flat))
     with pytest.raises(InvalidInputError, match="loss must be 'squared' for blocks of a Dask collection"):
         classifier(encoding, loss="cross_entropy").fit(X, y)
-
-
-def test_what_a_network_on_blocks_does_not_have(fitted: Any) -> None:
-    for call in (fitted.effects, fitted.to_expression, lambda: fitted.contributions(IMAGES)):
-        with pytest.raises(InvalidInputError, match="blocks of images or series has no effects of columns"):
-            call()
-    assert not hasattr(fitted, "feature_importances_")
-    assert pickle.loads(pickle.dumps(fitted)).predict(IMAGES[:3]).tolist() == fitted.predict(IMAGES[:3]).tolist()
 
 
 @pytest.mark.parametrize(
@@ -157,9 +138,3 @@ def test_what_a_network_on_blocks_does_not_have(fitted: Any) -> None:
 def test_bad_input_is_one_clear_error(change: Any, said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
         change()
-
-
-def test_other_images_at_predict_time_are_refused(fitted: Any) -> None:
-    for other in (IMAGES[:, :7], np.stack([IMAGES] * 3, axis=-1), IMAGES.reshape(-1, 64)[:, :63]):
-        with pytest.raises(InvalidInputError, match=r"X must be images of shape \(n, 8, 8, 1\)"):
-            fitted.predict(other)

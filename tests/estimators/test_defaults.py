@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import warnings
 from typing import Any
 
@@ -178,21 +177,6 @@ def test_columns_of_a_data_frame_are_found_by_name(frames: str, encoding: str) -
             model.predict(data[[*names, "size"]])
 
 
-@both
-def test_frames_of_both_kinds_are_the_same(estimator: type) -> None:
-    data, y = table(pytest.importorskip("polars")), target(estimator)
-    np.testing.assert_array_equal(predictions(estimator, data), predictions(estimator, table(pd)))
-    model = estimator(beta="2%", encoding="standard", random_state=0).fit(data, y)
-    assert model.feature_names_in_.tolist() == ["age", "size", "city", "member"]
-
-
-@both
-def test_frames_of_numbers_are_arrays(estimator: type) -> None:
-    frame = pd.DataFrame(X, columns=list("abcd"), index=range(7, 97))
-    y = pd.Series(target(estimator), index=range(90))
-    np.testing.assert_array_equal(predictions(estimator, frame, y), plain(estimator))
-
-
 @pytest.mark.parametrize("encoding", ["auto", "standard"])
 def test_fit_tells_once_of_categories_too_rare_for_a_bit(encoding: str) -> None:
     rng = np.random.default_rng(0)
@@ -300,37 +284,6 @@ def test_a_classifier_is_not_far_from_logistic_regression() -> None:
 
 
 # -- the warning about the gap -------------------------------------------------------------------------
-
-
-@both
-def test_large_gaps_are_warned_of(estimator: type) -> None:
-    with pytest.warns(QSDPWarning, match=r"the certified gap is \d+ % .*refine='polish', more neurons or a larger"):
-        estimator(3, beta=0.01, encoding="standard", refine="none", random_state=0).fit(X, target(estimator))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", QSDPWarning)
-        estimator(beta="5%", random_state=0).fit(X, target(estimator))
-
-
-@both
-def test_a_gap_of_the_relaxation_is_not_blamed_on_the_network(estimator: type) -> None:
-    with pytest.warns(QSDPWarning) as caught:
-        estimator(20, beta=1.0, encoding="standard", time_limit=1e-9, random_state=0).fit(X, target(estimator))
-    messages = [str(one.message) for one in caught]
-    assert any(re.search("the time limit ended .*the solve; allow more time with time_limit", one) for one in messages)
-    assert not any("more neurons" in message for message in messages)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        QuantizedNetworkRegressor,
-        QuantizedNetworkClassifier,
-    ],
-)
-def test_an_unknown_argument_is_one_of_the_class_that_was_called(kind: type) -> None:
-    message = rf"^{kind.__name__}\.__init__\(\) got an unexpected keyword argument 'neurons'"
-    with pytest.raises(TypeError, match=message):
-        kind(neurons=3)
 
 
 @pytest.mark.parametrize(

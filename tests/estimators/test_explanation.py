@@ -9,8 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import RFE, SelectFromModel, VarianceThreshold
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.inspection import permutation_importance
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -26,7 +25,6 @@ from qsdp import (
     QuantizedNetworkClassifier,
     QuantizedNetworkRegressor,
 )
-from qsdp.exceptions import InvalidInputError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal([40.0, 0.0, 0.01, 5.0], [12.0, 1.0, 0.001, 2.0], size=(80, 4))
@@ -212,11 +210,6 @@ def test_importances(model):
     assert model.effects().columns == ("x0", "x1", "x2", "x3")
 
 
-def test_importances_of_two_outputs_are_those_of_their_difference():
-    model = MODELS["two outputs"]()
-    np.testing.assert_allclose(model.feature_importances_, model.effects().importances, rtol=1e-12)
-
-
 def test_importances_rank_as_permutations_do():
     model = regressor(n_neurons=40, refine="refit", beta=0.1).fit(X, Y)
     permuted = permutation_importance(model, X, Y, n_repeats=5, random_state=0).importances_mean
@@ -230,20 +223,6 @@ def test_units_of_targets_do_not_matter_for_importances_and_do_for_effects():
     one, other = (regressor().fit(X, np.column_stack([Y, unit * X[:, 3]])) for unit in (1.0, 1024.0))
     np.testing.assert_allclose(one.feature_importances_, other.feature_importances_, rtol=1e-9)
     np.testing.assert_allclose(1024.0 * one.effects().main[1], other.effects().main[1], rtol=1e-9)
-
-
-def test_feature_selection_of_scikit_learn():
-    names = [f"noise {j}" for j in range(3)] + ["age", "dose"]
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame(rng.normal(size=(120, 5)), columns=names)
-    y = 2.0 * frame["age"] + frame["age"] * frame["dose"]
-    rfe = RFE(regressor(), n_features_to_select=2).fit(frame, y)
-    assert rfe.get_feature_names_out().tolist() == ["age", "dose"]
-    assert SelectFromModel(regressor(), max_features=1).fit(frame, y).get_feature_names_out().tolist() == ["age"]
-    assert regressor().fit(frame, y).effects().columns == tuple(names)
-    getter = "named_steps.quantizednetworkregressor.feature_importances_"
-    nested = RFE(make_pipeline(StandardScaler(), regressor()), n_features_to_select=2, importance_getter=getter)
-    assert nested.fit(frame, y).get_feature_names_out().tolist() == ["age", "dose"]
 
 
 def test_outputs_have_the_names_of_classes():
@@ -263,12 +242,6 @@ def test_outputs_have_the_names_of_classes():
     assert regressor().fit(X, targets).effects().outputs == ("output 0", "output 1")
 
 
-def test_a_network_that_is_zero():
-    model = regressor(beta=1e6).fit(X, Y)
-    assert np.array_equal(model.feature_importances_, np.zeros(4))
-    assert model.to_expression() == f"{Y.mean():.4g}"
-
-
 def test_after_resampling_the_new_network_is_explained():
     model = regressor().fit(X, Y)
     before = model.effects().main
@@ -276,30 +249,6 @@ def test_after_resampling_the_new_network_is_explained():
     assert not np.array_equal(effects.main, before)
     total = effects.constant + model.contributions(X).sum(axis=1)
     np.testing.assert_allclose(total, model.predict(X), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda model: model.effects(sample_weight=np.ones(80)), "sample_weight requires X"),
-        (lambda model: model.effects(names=["a"]), "names must be 4, one for each column; got 1"),
-        (lambda model: model.to_expression(["a"]), "names must be 4, one for each column; got 1"),
-        (lambda model: model.to_expression(digits=0), "digits must be an integer from 1 to 17"),
-        (lambda model: model.effects(X, sample_weight=np.zeros(80)), "sample_weight must have a positive entry"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(InvalidInputError, match=message):
-        call(MODELS["regressor"]())
-
-
-def test_nothing_before_the_fit():
-    assert not hasattr(regressor(), "feature_importances_")
-    for call in (regressor().effects, regressor().to_expression, lambda: regressor().contributions(X)):
-        with pytest.raises(NotFittedError):
-            call()
-    with pytest.raises(ValueError, match="features"):
-        MODELS["regressor"]().contributions(X[:, :2])
 
 
 def test_effects_of_other_transformers_are_those_of_their_outputs() -> None:

@@ -102,8 +102,3 @@ def test_a_pickle_can_be_saved_and_knows_its_problem(name: str, tmp_path: Path) 
     assert read.refined_ == "refit"
     with pytest.raises(AttributeError, match="neither files nor pickles hold the training data"):
         read.resample(10)
-
-
-def test_what_was_fitted_is_not_known_before() -> None:
-    with pytest.raises(AttributeError, match="object has no attribute 'refined_': it is not fitted"):
-        qsdp.QuantizedNetworkRegressor().refined_  # noqa: B018

@@ -11,22 +11,18 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import VotingClassifier
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
-from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
 
 from qsdp import (
     QuantizedNetworkClassifier,
     QuantizedNetworkRegressor,
 )
 from qsdp.datasets import load_bundled
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SquaredHinge
 
 RNG = np.random.default_rng(0)
@@ -35,12 +31,6 @@ REAL = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.3 * RNG.standard_normal(90)
 CODES = (REAL > 0).astype(int)
 THREE = np.digitize(REAL, [-0.5, 0.5])
 LABELS = np.stack([CODES, X[:, 0] > 0.3, X[:, 1] * X[:, 2] > 0], axis=1).astype(int)
-COUNTS = np.random.default_rng(1).integers(0, 4, len(X))
-BOTH = [
-    QuantizedNetworkClassifier(beta="5%"),
-    QuantizedNetworkRegressor(beta="5%"),
-]
-both = pytest.mark.parametrize("estimator", BOTH, ids=lambda one: type(one).__name__)
 
 
 def classifier(**options: Any) -> QuantizedNetworkClassifier:
@@ -88,12 +78,6 @@ def test_other_losses_have_none_and_are_calibrated_by_scikit_learn() -> None:
     assert log_loss(CODES, calibrated.predict_proba(X)) < 0.9 * np.log(2.0)
 
 
-def test_the_loss_of_additive_models_has_probabilities() -> None:
-    for y, loss in ((CODES, "logistic"), (THREE, "cross_entropy")):
-        assert QuantizedNetworkClassifier(beta="5%", random_state=0).fit(X, y).result_.problem.loss.name == loss
-    assert classifier().fit(X, CODES).result_.problem.loss.name == "squared"
-
-
 def test_probabilities_say_how_often_a_class_comes() -> None:
     errors = []
     for seed in range(3):
@@ -117,17 +101,6 @@ def test_class_weights_move_probabilities() -> None:
     assert balanced[:, 1].mean() > plain[:, 1].mean() + 0.05
 
 
-def test_soft_voting_and_scores_of_probabilities() -> None:
-    model = classifier(encoding="auto")
-    voting = VotingClassifier([("network", model), ("line", LogisticRegression())], voting="soft")
-    assert voting.fit(X, THREE).score(X, THREE) > 0.6
-    scores = cross_val_score(model, X, CODES, cv=3, scoring="neg_log_loss")
-    assert scores.mean() > -np.log(2.0)
-    search = GridSearchCV(model, {"beta": ["1%", "10%"]}, cv=2, scoring="neg_log_loss").fit(X, CODES)
-    assert search.best_score_ > -np.log(2.0)
-    assert search.predict_log_proba(X).shape == (90, 2)
-
-
 @pytest.mark.parametrize("name", ["breast-cancer-wisconsin", "wine"])
 def test_log_loss_is_near_that_of_logistic_regression(name: str) -> None:
     data, y = load_bundled(name)
@@ -138,22 +111,7 @@ def test_log_loss_is_near_that_of_logistic_regression(name: str) -> None:
     assert reached <= log_loss(y_test, logistic.predict_proba(X_test)) + 0.05
 
 
-def test_regressors_and_unfitted_models_have_none() -> None:
-    assert not hasattr(QuantizedNetworkRegressor(), "predict_proba")
-    for method in ("predict_proba", "predict_log_proba"):
-        with pytest.raises(NotFittedError):
-            getattr(classifier(loss="logistic"), method)(X)
-
-
 # -- labels --------------------------------------------------------------------------------------------
-
-
-def test_several_labels_are_those_of_a_classifier_each() -> None:
-    both = MultiOutputClassifier(classifier()).fit(X, LABELS)
-    each = [classifier().fit(X, labels) for labels in LABELS.T]
-    np.testing.assert_array_equal(both.predict(X), np.column_stack([model.predict(X) for model in each]))
-    assert ClassifierChain(classifier()).fit(X, LABELS).predict(X).shape == LABELS.shape
-    assert not get_tags(classifier()).classifier_tags.multi_label
 
 
 @pytest.mark.parametrize(
@@ -170,19 +128,6 @@ def test_several_labels_are_those_of_a_classifier_each() -> None:
 )
 def test_several_labels_are_refused(y: Any, described: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"got {re.escape(described)}: .* sklearn\.multioutput\.Multi"):
-        classifier().fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (np.where(CODES == 1, "a", None), "y must have a label in every row; got None in row"),
-        (pd.Series(CODES).map({0: "a"}), "y must have a label in every row; got nan in row"),
-        (np.array([1, "a"] * (len(X) // 2), dtype=object), "labels of y must be all text or all numbers; got int and"),
-    ],
-)
-def test_bad_labels(y: Any, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
         classifier().fit(X, y)
 
 
@@ -220,11 +165,3 @@ def test_a_start_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- sparse data -----------------------------------------------------------------------------------------
-
-
-@both
-@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_array])
-def test_sparse_data_are_refused(estimator: Any, kind: Any) -> None:
-    y = CODES if "Classifier" in type(estimator).__name__ else REAL
-    with pytest.raises(InvalidTypeError, match=r"Sparse data was passed for X, but dense data is required.*toarray"):
-        estimator.fit(kind(X), y)

@@ -40,7 +40,7 @@ from sklearn.preprocessing import (
 import qsdp
 from qsdp.encoding import AdditiveBlocks, Patches, TableEncoder, Windows
 from qsdp.estimators.saving import TRUSTED
-from qsdp.exceptions import InvalidInputError, StorageError
+from qsdp.exceptions import InvalidInputError
 from qsdp.export import to_c, to_js, to_onnx
 from qsdp.losses import Absolute, CrossEntropy, Hinge, Huber, Logistic, Squared, SquaredHinge
 
@@ -233,40 +233,12 @@ def test_files_are_small(tmp_path: Path) -> None:
     assert max(sizes.values()) < 30_000, sizes
 
 
-def test_results_stay_in_memory(tmp_path: Path) -> None:
-    model = fitted("defaults")
-    model.save(tmp_path / "model")
-    for other in (qsdp.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
-        assert other.certificate_.proof is None
-        for needs_data in (lambda other=other: other.result_, lambda other=other: other.resample(5)):
-            with pytest.raises(AttributeError, match="neither files nor pickles hold the training data: fit the est"):
-                needs_data()
-    assert model.result_.relaxation.lower_bound > 0.0
-    # A fit after loading replaces all that was in the file.
-    again = qsdp.load(tmp_path / "model").fit(numbers(), targets("booleans"))
-    assert again.result_.problem.X.shape == (80, again.network_.n_inputs)
-    assert not hasattr(again, "feature_names_in_")
-
-
 def test_names_of_columns_are_checked_after_loading(tmp_path: Path) -> None:
     fitted("defaults").save(tmp_path / "model")
     loaded = qsdp.load(tmp_path / "model")
     assert list(loaded.feature_names_in_) == ["age", "city", "old"]
     with pytest.raises(qsdp.QSDPError, match="city"):
         loaded.predict(table()[["age", "old"]])
-
-
-def test_networks_load_as_networks_and_models_do_not(tmp_path: Path) -> None:
-    network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
-    network.save(tmp_path / "network")
-    assert isinstance(qsdp.load(tmp_path / "network"), qsdp.BilinearNetwork)
-    fitted("defaults").save(tmp_path / "model")
-    with pytest.raises(StorageError, match=r"model' is not a network; .* qsdp\.load\(\.\.\.\)\.network_"):
-        qsdp.load_network(tmp_path / "model")
-    fitted("defaults").network_.save(tmp_path / "network")
-    # Files hold neurons on blocks in an order that takes fewer bits.
-    loaded = qsdp.load_network(tmp_path / "network")
-    np.testing.assert_allclose(loaded.entries, fitted("defaults").network_.entries, rtol=1e-12, atol=1e-15)
 
 
 class Other(Squared):
@@ -301,11 +273,6 @@ def test_other_types_are_refused_by_name(estimator: Any, options: Any, y: str, n
         model.save(tmp_path / "model")
     assert not os.listdir(tmp_path)
     assert pickle.loads(pickle.dumps(model)).predict(numbers()).tolist() == model.predict(numbers()).tolist()
-
-
-def test_an_unfitted_estimator_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not fitted"):
-        Regressor().save(tmp_path / "model")
 
 
 def test_skops_is_imported_only_for_files() -> None:

@@ -62,7 +62,7 @@ def test_it_is_the_problem_of_the_fit(
 ) -> None:
     X, y = frame(), targets(kind)
     w = np.random.default_rng(1).integers(0, 3, N_ROWS) * 0.5 if weighted else None
-    model = estimator(random_state=0, **options).fit(X, y, w)
+    model = estimator(**{"beta": "10%", "random_state": 0, **options}).fit(X, y, w)
     model.save(tmp_path / "model")
     fitted = model.result_.problem
     assert fitted.n_samples == (N_ROWS if w is None else np.count_nonzero(w))
