@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import config_context
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.numeric import EPS
@@ -93,7 +92,7 @@ class AdditiveBlocks(BlockEncoder):
     def samples(self, X: Any) -> Any:
         """Encode X by `inputs_`, shape (n, width); before `fit`, check it and return it unchanged."""
         if hasattr(self, "layout_"):
-            return _rows(self.inputs_, X)
+            return self.inputs_._encoded(self.inputs_._checked(X, reset=False))
         self._table_encoder()._checked(X, reset=True)
         return X
 
@@ -121,10 +120,11 @@ class AdditiveBlocks(BlockEncoder):
         for name in ("layout_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         inputs = self._table_encoder().fit(X, sample_weight=sample_weight)
-        rows = _rows(inputs, X)
-        weights = check_sample_weight(sample_weight, len(rows))
-        inputs.encoding_ = standardised(inputs.encoding_, rows, weights)
-        return self.fit_inputs(inputs, _rows(inputs, X), weights)
+        table = inputs._table(inputs._checked(X, reset=False), warned=True)
+        inputs._report_unseen(table)
+        weights = check_sample_weight(sample_weight, len(table[0]))
+        inputs.encoding_ = standardised(inputs.encoding_, inputs.encoding_.encode(table), weights)
+        return self.fit_inputs(inputs, inputs.encoding_.encode(table), weights)
 
     def fit_inputs(self, inputs: TableEncoder, rows: FloatArray, weights: FloatArray | None) -> Blocks:
         """Make blocks of the rows (n, width) of a fitted encoder, after `standardised`."""
@@ -251,13 +251,6 @@ class AdditiveBlocks(BlockEncoder):
         if means.shape != self.means_.shape:
             raise StorageError(f"encoder: means must be {len(self.means_)} numbers; got {len(means)}")
         self.means_ = means
-
-
-def _rows(encoder: TableEncoder, X: Any) -> FloatArray:
-    """Return the inputs of a table as an array, whatever the configuration of scikit-learn says of outputs."""
-    with config_context(transform_output="default"):
-        rows: FloatArray = encoder.transform(X)
-        return rows
 
 
 _PARAMETERS = {
