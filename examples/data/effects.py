@@ -26,7 +26,7 @@ InteractionDisplay.from_effects(effects, n_columns=8)
 
 for effect in effects.table()[:3]:
     print(
-        f"{effect.name:3} {effect.size:5.1f} ({effect.share:.0%} of "
+        f"{effect.name:3} {effect.size:5.1f} ({effect.fraction:.0%} of "
         "all)"
     )
 

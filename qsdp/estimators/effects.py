@@ -22,10 +22,11 @@ from qsdp._utils.validation import (
     check_sample_weight,
     read_only,
 )
+from qsdp.estimators.centring import InputMoments
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.quadratic_form import QuadraticForm
 
-__all__ = ["Effect", "Effects"]
+__all__ = ["Effect", "Effects", "contributions_about"]
 
 #: Maximum number of effects in a summary.
 _LISTED = 8
@@ -40,13 +41,13 @@ class Effect(NamedTuple):
         One name for a main effect, two for an interaction.
     size : float
         Standard deviation of the effect over the data, in the units of the output.
-    share : float
+    fraction : float
         Squared size, divided by the sum of the squared sizes of all effects of the output.
     """
 
     columns: tuple[str, ...]
     size: float
-    share: float
+    fraction: float
 
     @property
     def name(self) -> str:
@@ -94,7 +95,7 @@ class Effects(Summarized, ReadOnlyArrays):
     >>> X = [[0.0, 0.0], [0.0, 1.0], [2.0, 0.0], [2.0, 1.0]]
     >>> effects = qsdp.Effects.of(form, X, columns=["age", "dose"])
     >>> for effect in effects.table():
-    ...     print(f"{effect.name:10}  {effect.size:.2f}  {effect.share:.2f}")
+    ...     print(f"{effect.name:10}  {effect.size:.2f}  {effect.fraction:.2f}")
     dose        1.50  0.53
     age         1.00  0.24
     age * dose  1.00  0.24
@@ -212,19 +213,8 @@ class Effects(Summarized, ReadOnlyArrays):
 
         The T effects are in the order of `terms`. Their sum plus `constant` is the value of the function.
         """
-        terms, G = self._terms, len(self.columns)
-        data = check_matrix("X", X, n_columns=len(terms.order))
-        values = np.zeros((len(data), len(terms.S), len(self.terms)))
-        first, second = np.triu_indices(G, 1)
-        positions = np.diag(np.arange(G))
-        positions[first, second] = positions[second, first] = G + np.arange(len(first))
-        for rows in chunks(len(data), data.shape[1]):
-            Z = terms.standardised(data[rows])
-            for k in range(len(terms.S)):
-                for a, others, part in terms.values(k, Z):
-                    values[rows, k, positions[a, others]] = part
-        values[:, :, :G] -= terms.means
-        contributions: FloatArray = squeezed(values, self.constant.shape, axis=1)
+        data = check_matrix("X", X, n_columns=len(self._terms.order))
+        contributions: FloatArray = squeezed(self._terms.contributions(data), self.constant.shape, axis=1)
         return contributions
 
     def main_effect(self, column: int, X: Any) -> FloatArray:
@@ -242,7 +232,7 @@ class Effects(Summarized, ReadOnlyArrays):
             rows += [("output", name) for name in self.outputs if name != "output 0"]
             listed = [("", effect) for effect in self.table()[:_LISTED]]
         rows += [
-            (f"{which}{effect.name}", f"{format_number(effect.size, 4)}, {format_percent(effect.share)}")
+            (f"{which}{effect.name}", f"{format_number(effect.size, 4)}, {format_percent(effect.fraction)}")
             for which, effect in listed
         ]
         return Summary("Effects", rows)
@@ -295,6 +285,21 @@ class _Terms(ReadOnlyArrays):
             effects = np.einsum("ni,cij,nj->nc", Z, self.S[:, inputs, inputs], Z) + Z @ self.slope[:, inputs].T
         return effects - self.means[:, column]
 
+    def contributions(self, X: FloatArray) -> FloatArray:
+        """Compute the contribution (n, C, T) of every effect for rows X (n, d): of columns, then of pairs of them."""
+        G = self.means.shape[1]
+        first, second = np.triu_indices(G, 1)
+        positions = np.diag(np.arange(G))
+        positions[first, second] = positions[second, first] = G + np.arange(len(first))
+        contributions = np.zeros((len(X), len(self.S), G + len(first)))
+        for rows in chunks(len(X), X.shape[1]):
+            Z = self.standardised(X[rows])
+            for k in range(len(self.S)):
+                for a, others, part in self.values(k, Z):
+                    contributions[rows, k, positions[a, others]] = part
+        contributions[:, :, :G] -= self.means
+        return contributions
+
     def values(self, k: int, Z: FloatArray) -> Iterator[tuple[int, npt.NDArray[np.intp], FloatArray]]:
         """Yield each column a, the columns b from a on, and the effects (n, len(b)) of (a, b) on output k."""
         ends = [*self.starts[1:].tolist(), len(self.order)]
@@ -306,19 +311,50 @@ class _Terms(ReadOnlyArrays):
             yield int(self.columns[index]), self.columns[index:], effects
 
 
+def contributions_about(
+    moments: InputMoments, form: QuadraticForm, groups: Sequence[int], n_columns: int, X: FloatArray
+) -> FloatArray:
+    """Compute the contributions of `Effects` for rows X (n, d), centred by the moments of other rows.
+
+    Parameters
+    ----------
+    moments : InputMoments
+    form : QuadraticForm
+    groups : sequence of int
+        Number of the column that each input encodes.
+    n_columns : int
+    X : ndarray of shape (n, d)
+
+    Returns
+    -------
+    ndarray of shape (n, T) or (n, C, T)
+    """
+    means = np.zeros((n_columns, form.n_outputs))
+    np.add.at(means, np.asarray(groups), moments.effects(form, groups)[1].T)
+    terms = _terms_about(form, moments.mean, np.ones(form.n_inputs), np.asarray(groups), means.T)
+    contributions: FloatArray = squeezed(terms.contributions(X), form.output_shape, axis=1)
+    return contributions
+
+
+def _terms_about(
+    form: QuadraticForm, mean: FloatArray, scale: FloatArray, groups: npt.NDArray[np.intp], means: FloatArray
+) -> _Terms:
+    """Return the terms of a form in inputs with a mean and a scale (d,), and the means (C, G) of main effects."""
+    order = np.argsort(groups, kind="stable")
+    columns, starts = np.unique(groups[order], return_index=True)
+    S, slope, constant = form.composed(scale, mean).parts
+    arrays = (S[:, order][:, :, order], slope[:, order], constant, order, mean[order], scale[order], columns, starts)
+    return _Terms(*arrays, means=means)
+
+
 def _decompose(
     form: QuadraticForm, X: FloatArray, weights: FloatArray | None, groups: npt.NDArray[np.intp], n_columns: int
 ) -> tuple[_Terms, FloatArray]:
     """Compute the terms of a form and the sizes (C, G, G) of the effects per output, main effects on the diagonal."""
-    order = np.argsort(groups, kind="stable")
-    columns, starts = np.unique(groups[order], return_index=True)
     fractions = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
-    mean, scale = _moments(X, fractions)
-    centred = form.composed(scale, mean)
     d, C = form.n_inputs, form.n_outputs
-    S, slope, constant = centred.parts
-    arrays = (S[:, order][:, :, order], slope[:, order], constant, order, mean[order], scale[order], columns, starts)
-    terms = _Terms(*arrays, means=np.zeros((C, n_columns)))
+    terms = _terms_about(form, *_moments(X, fractions), groups, np.zeros((C, n_columns)))
+    columns, starts = terms.columns, terms.starts
 
     covariance = np.zeros((d, d))
     for rows in chunks(len(X), d):

@@ -19,7 +19,7 @@ from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import CUT
 from qsdp.encoding.steps import identity, through_steps
 from qsdp.estimators.centring import InputMoments
-from qsdp.estimators.effects import Effect, Effects
+from qsdp.estimators.effects import Effect, Effects, contributions_about
 from qsdp.estimators.input_encoding import makes_blocks
 from qsdp.estimators.quantized_network import _QuantizedNetwork
 from qsdp.estimators.targets import TargetScaling
@@ -36,7 +36,7 @@ class ExplainedColumn(NamedTuple):
     Attributes
     ----------
     name : str
-    size, share : float
+    size, fraction : float
         Those of its main effect, as in the table of `Effects`.
     weights : tuple of (str, float)
         Terms of the column, such as ``age`` or ``age > 42.5``, and their coefficients in the linear part of the
@@ -48,7 +48,7 @@ class ExplainedColumn(NamedTuple):
 
     name: str
     size: float
-    share: float
+    fraction: float
     weights: tuple[tuple[str, float], ...]
     curve: tuple[tuple[Any, float], ...]
 
@@ -89,10 +89,12 @@ class Explanation(Summarized):
         rows: Rows = [("output", self.output), ("constant", format_number(self.constant, 4))]
         for column in self.columns:
             if column.size > 0.0:
-                rows.append((column.name, f"{format_number(column.size, 4)}, {format_percent(column.share)}"))
+                rows.append((column.name, f"{format_number(column.size, 4)}, {format_percent(column.fraction)}"))
                 rows += [("", f"{format_number(weight, 4)} for {term}") for term, weight in column.weights]
         shown = [effect for effect in self.interactions if effect.size > 0.0]
-        rows += [(effect.name, f"{format_number(effect.size, 4)}, {format_percent(effect.share)}") for effect in shown]
+        rows += [
+            (effect.name, f"{format_number(effect.size, 4)}, {format_percent(effect.fraction)}") for effect in shown
+        ]
         return Summary("Explanation", rows)
 
     def __str__(self) -> str:
@@ -138,7 +140,8 @@ class Explained(_QuantizedNetwork):
         Parameters
         ----------
         X : array-like of shape (n, d), optional
-            Data on which effects are centred and their sizes computed; by default the training set, with its weights.
+            Data on which effects are centred and their sizes computed; by default the training set, with its weights,
+            which loaded and pickled estimators lack.
         sample_weight : array-like of shape (n,), optional
             Weights >= 0 of the rows of X.
         names : sequence of str, optional
@@ -214,8 +217,12 @@ class Explained(_QuantizedNetwork):
         The effects are ``effects()``, those on the training set, in the order of its `terms`. With its `constant`,
         they add up to `predict` of a regressor or `decision_function` of a classifier.
         """
-        effects = self.effects()
-        return effects.contributions(self._rows(X))
+        check_is_fitted(self)
+        form, moments = self._form(self.target_scaling_), self._input_moments
+        if moments is None:
+            return self.effects().contributions(self._rows(X))
+        groups = self._groups(form.n_inputs)
+        return contributions_about(moments, form, groups, self.n_features_in_, self._rows(X))
 
     def to_expression(self, names: Sequence[str] | None = None, *, digits: int = 4, threshold: float = 0.0) -> Any:
         """Return `predict` or `decision_function` as a formula in the columns, or a list with one for each output.
@@ -235,6 +242,11 @@ class Explained(_QuantizedNetwork):
         """
         check_is_fitted(self)
         digits = check_digits(digits)
+        form, texts = self._written(names, digits)
+        return form.to_expression(texts, digits=digits, threshold=threshold)
+
+    def _written(self, names: Sequence[str] | None, digits: int) -> tuple[QuadraticForm, list[str]]:
+        """Return predictions or decisions as a quadratic form in terms of the columns, and the terms as text."""
         form = self._form(self.target_scaling_)
         inputs = _describe(self._columns_encoder, self._names(names), form.n_inputs)
         center, scale = (np.array([getattr(term, field) for term in inputs]) for field in ("center", "scale"))
@@ -245,9 +257,8 @@ class Explained(_QuantizedNetwork):
         # coefficients exceeds would only add terms.
         moved = (shown - center) / scale
         moved[np.abs(moved) < 10.0**-digits] = 0.0
-        form = _without_squares(form.composed(1.0 / scale, moved), bits)
-        texts = [_factor(term.name, about, digits) for term, about in zip(inputs, shown.tolist(), strict=True)]
-        return form.to_expression(texts, digits=digits, threshold=threshold)
+        form = _simplified(form.composed(1.0 / scale, moved), inputs)
+        return form, [_factor(term.name, about, digits) for term, about in zip(inputs, shown.tolist(), strict=True)]
 
     def __str__(self) -> str:
         return "\n".join([repr(self), *self._formulas()])
@@ -262,11 +273,13 @@ class Explained(_QuantizedNetwork):
         """Return the formulas of the outputs of a fitted additive model; none if they have many terms."""
         if not hasattr(self, "network_") or not isinstance(self.encoder_, AdditiveBlocks):
             return []
-        S, s, _ = self._form(self.target_scaling_).parts
+        form, texts = self._written(None, _DIGITS)
+        S, s, _ = form.parts
         upper = np.triu_indices(S.shape[-1])
         if np.count_nonzero(S[:, upper[0], upper[1]]) + np.count_nonzero(s) > _MAX_TERMS:
             return []
-        return [str(formula) for formula in np.atleast_1d(np.asarray(self.to_expression(), dtype=object)).tolist()]
+        formulas = form.to_expression(texts, digits=_DIGITS)
+        return [formulas] if isinstance(formulas, str) else list(formulas)
 
     def _form(self, scaling: TargetScaling | None = None) -> QuadraticForm:
         """Return predictions or decisions as a quadratic form in the encoded columns; a scaling converts units."""
@@ -296,6 +309,11 @@ class Explained(_QuantizedNetwork):
         if _MIXED in groups:
             columns, groups = [term.name for term in inputs], list(range(len(inputs)))
         if X is None:
+            if not hasattr(self, "result_"):
+                raise AttributeError(
+                    "sizes of effects require the training data, which neither files nor pickles hold: pass a table as "
+                    "X, such as that of the training"
+                )
             problem = self.result_.rows
             additive = isinstance(self.encoder_, AdditiveBlocks)
             data = self.encoder_.inputs_of(problem.X) if additive else problem.X[:, : form.n_inputs]
@@ -354,6 +372,9 @@ def _values_of(categories: Sequence[Any] | None, terms: Sequence[Expression]) ->
     return np.append(np.unique(np.concatenate(points)), missing)
 
 
+#: Significant digits of formulas in summaries.
+_DIGITS = 4
+
 #: Number of terms up to which a summary shows the formula of an additive model.
 _MAX_TERMS = 10
 
@@ -382,10 +403,18 @@ def _output_names(encoder: Any, names: Sequence[str], n_inputs: int) -> list[str
         return [f"input {k}" for k in range(n_inputs)]
 
 
-def _without_squares(form: QuadraticForm, bits: npt.NDArray[np.bool_]) -> QuadraticForm:
-    """Return the same function without squares of binary inputs, since a bit equals its square."""
+def _simplified(form: QuadraticForm, inputs: Sequence[Expression]) -> QuadraticForm:
+    """Return the same function of columns with fewer terms.
+
+    A bit equals its square, and the product of two bits for values of a column is zero, since an entry has one value.
+    """
+    bits = np.array([term.is_bit for term in inputs])
     squares = np.diagonal(form.S, axis1=-2, axis2=-1) * bits
-    return QuadraticForm(form.S - squares[..., None] * np.eye(form.n_inputs), form.s + squares, form.s0)
+    S = form.S - squares[..., None] * np.eye(form.n_inputs)
+    columns = np.array([term.position for term in inputs])
+    values = np.array([term.kind in {"equals", "missing"} for term in inputs])
+    exclusive = (columns[:, None] == columns) & values[:, None] & values
+    return QuadraticForm(np.where(exclusive, 0.0, S), form.s + squares, form.s0)
 
 
 def _factor(term: str, center: float, digits: int) -> str:

@@ -226,9 +226,9 @@ def test_explanations_have_weights_curves_and_interactions(kind: str) -> None:
         assert explanation.output == name
         one = effects.output(k)
         assert explanation.constant == one.constant
-        listed = {(column.name,): (column.size, column.share) for column in explanation.columns}
-        listed |= {effect.columns: (effect.size, effect.share) for effect in explanation.interactions}
-        assert listed == {effect.columns: (effect.size, effect.share) for effect in one.table()}
+        listed = {(column.name,): (column.size, column.fraction) for column in explanation.columns}
+        listed |= {effect.columns: (effect.size, effect.fraction) for effect in explanation.interactions}
+        assert listed == {effect.columns: (effect.size, effect.fraction) for effect in one.table()}
         for part in (explanation.columns, explanation.interactions):
             sizes = [one.size for one in part]
             assert sizes == sorted(sizes, reverse=True)

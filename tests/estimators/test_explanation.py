@@ -1,7 +1,7 @@
 """Effects, importances and formulas of estimators, in the columns of the user's table."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ from qsdp import (
     QuantizedNetworkClassifier,
     QuantizedNetworkRegressor,
 )
+from qsdp.encoding import Expression
 
 RNG = np.random.default_rng(0)
 X = RNG.normal([40.0, 0.0, 0.01, 5.0], [12.0, 1.0, 0.001, 2.0], size=(80, 4))
@@ -40,25 +41,6 @@ def regressor(n_neurons=12, **options):
 
 def classifier(**options):
     return QuantizedNetworkClassifier(12, **{**OPTIONS, **options})
-
-
-@dataclass(frozen=True)
-class Bit:
-    """Stand-in of an expression: the bit of column > value, as (bit - center) / scale, or the number itself."""
-
-    column: str
-    position: int
-    value: float | None
-    center: float
-    scale: float
-
-    @property
-    def is_bit(self):
-        return self.value is not None
-
-    @property
-    def name(self):
-        return f"{self.column} > {self.value:g}" if self.is_bit else self.column
 
 
 class Bits:
@@ -77,10 +59,10 @@ class BitEncoder(TransformerMixin, BaseEstimator):
     def fit(self, X, y=None):
         self.encoding_ = Bits(
             [
-                Bit("x1", 1, None, 0.25, 2.0),
-                Bit("x0", 0, 30.0, 0.0, 1.0),
-                Bit("x0", 0, None, 40.0, 12.0),
-                Bit("x0", 0, 45.5, 0.5, 0.5),
+                Expression("x1", 1, "value", None, 0.25, 2.0),
+                Expression("x0", 0, "above", 30.0, 0.0, 1.0),
+                Expression("x0", 0, "value", None, 40.0, 12.0),
+                Expression("x0", 0, "above", 45.5, 0.5, 0.5),
             ]
         )
         return self
@@ -188,6 +170,28 @@ def test_bits_are_written_as_zero_and_one_without_squares():
     assert "(age - 40)" in text
     assert "(annual income - 0.25)" in text
     assert not re.search(r"> [\d.]+\)\^2", text)
+
+
+@pytest.mark.parametrize("encoding", ["additive", "standard"])
+def test_formulas_have_no_products_of_two_values_of_a_column(encoding):
+    rng = np.random.default_rng(1)
+    colours = np.array(["red", "blue", "green", None], dtype=object)[rng.integers(0, 4, 300)]
+    frame = pd.DataFrame({"colour": colours, "size": rng.normal(size=300)})
+    target = frame["size"] * (frame["colour"] == "red") + 2.0 * frame["colour"].isna()
+    model = QuantizedNetworkRegressor(beta="1%", encoding=encoding, random_state=0).fit(frame, target)
+    terms = r"\((colour (?:== \w+|is missing))\)"
+    text = model.to_expression(digits=17)
+    assert set(re.findall(terms, text)) >= {"colour == red", "colour is missing"}
+    assert not re.search(rf"{terms} {terms}", text)
+    encoder = model.encoder_.inputs_ if encoding == "additive" else model.encoder_
+    (size,) = (one for one in encoder.expressions_ if one.kind == "value")
+    for colour in ("red", "blue", "green", None):
+        bits = {f"colour == {name}": name == colour for name in ("red", "blue", "green")}
+        bits["colour is missing"] = colour is None
+        formula = re.sub(terms, lambda match: f"({int(bits[match[1]])})", text).replace("size", "x0")
+        row = pd.DataFrame({"colour": pd.Series([colour], dtype=object), "size": [0.5]})
+        assert size.low < 0.5 < size.high
+        np.testing.assert_allclose(evaluated(formula, np.array([[0.5]])), model.predict(row), rtol=1e-9)
 
 
 def test_importances_of_bits_are_those_of_their_column():

@@ -151,8 +151,10 @@ def results(model: Any, case: str) -> dict[str, Any]:
     elif case not in {"images", "series"}:
         answers |= {"inputs": model.network_inputs(X), "expression": model.to_expression()}
     if case not in {"images", "series"}:
-        effects = model.effects(X)
-        answers |= {"main": effects.main, "contributions": effects.contributions(model._rows(X))}
+        answers["main"] = model.effects(X).main
+        # Inputs of other transformers may be made of several columns, whose contributions require the training data.
+        if case not in {"additive blocks", "columns", "ordinal", "union"}:
+            answers["contributions"] = model.contributions(X)
     answers["importances"] = getattr(model, "feature_importances_", None) if model.encoder_ is not None else 0
     return answers
 

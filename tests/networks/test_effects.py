@@ -139,7 +139,7 @@ def test_table_and_importances():
         table = effects.table(k)
         assert sorted(one.columns for one in table) == sorted(effects.terms)
         assert [one.size for one in table] == sorted((one.size for one in table), reverse=True)
-        assert sum(one.share for one in table) == pytest.approx(1.0)
+        assert sum(one.fraction for one in table) == pytest.approx(1.0)
         for one in table:
             for name in one.columns:
                 squares["abcd".index(name)] += one.size**2 / len(one.columns)
@@ -163,7 +163,7 @@ def test_what_does_not_vary_has_no_effect(groups):
     assert effects.main[-1] == effects.interactions[-1].max() == effects.importances[-1] == 0.0
     for nothing in (Effects.of(QuadraticForm(np.zeros((3, 3)), s0=2.0), X, groups=groups), Effects.of(form, X[:1])):
         assert np.array_equal(nothing.importances, np.zeros(3))
-        assert {one.share for one in nothing.table()} == {0.0}
+        assert {one.fraction for one in nothing.table()} == {0.0}
 
 
 @pytest.mark.parametrize("unit", [1e-60, 1e60])
