@@ -376,10 +376,10 @@ class Layout:
         """
         vectors = np.zeros((len(U), self.n_entries))
         for r in range(self.n_blocks):
-            mine = slice(None) if block is None else np.flatnonzero(block == r)
+            pairs = slice(None) if block is None else np.flatnonzero(block == r)
             entries = self.slices[r]
             first, second = self.first[entries], self.second[entries]
-            u, v = U[mine], V[mine]
+            u, v = U[pairs], V[pairs]
             if self.linear[r]:
                 mixed = u[:, first]
             else:
@@ -387,7 +387,7 @@ class Layout:
                 mixed = u[:, first] * v[:, second]
                 mixed += u[:, second] * v[:, first]
                 mixed *= 0.5 * self.counts[entries]
-            vectors[mine, entries] = mixed
+            vectors[pairs, entries] = mixed
         return vectors
 
 

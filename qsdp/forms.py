@@ -146,12 +146,12 @@ class FormMap(DataMap):
         """Return `values_of` for vectors that are zero outside of these blocks, at a lower cost."""
         values = np.empty((self.n_rows, len(vectors)))
         for r in range(self.n_blocks):
-            part, mine = self.layout.slices[r], np.flatnonzero(block == r)
-            values[:, mine] = self.rows[:, part].astype(np.float64) @ (vectors[mine, part] * self.scales[part]).T
+            part, members = self.layout.slices[r], np.flatnonzero(block == r)
+            values[:, members] = self.rows[:, part].astype(np.float64) @ (vectors[members, part] * self.scales[part]).T
         if self.layout.weights:
-            mine = np.flatnonzero(block >= self.n_blocks)
-            entries = self.layout.weight_entries[block[mine] - self.n_blocks]
-            values[:, mine] = self.features(entries) * vectors[mine, entries]
+            members = np.flatnonzero(block >= self.n_blocks)
+            entries = self.layout.weight_entries[block[members] - self.n_blocks]
+            values[:, members] = self.features(entries) * vectors[members, entries]
         return values
 
     def adjoint(self, nu: FloatArray) -> FloatArray:

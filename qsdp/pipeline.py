@@ -416,7 +416,9 @@ def _resized(
         return resized
     jobs: dict[str, Any] = {"n_jobs": options.n_jobs}
     sampled = sample_network(covariance, count, rng, allocation=options.allocation, **jobs)
-    polished = [polish(one, problem, random_state=rng, verbose=options.verbose, **jobs) for one in (resized, sampled)]
+    polished = [
+        polish(start, problem, random_state=rng, verbose=options.verbose, **jobs) for start in (resized, sampled)
+    ]
     better: BilinearNetwork = min(polished, key=problem.objective)
     return better
 

@@ -40,7 +40,7 @@ class Step:
     at_boundary: bool
 
     def predicted(self, fraction: float = 1.0) -> float:
-        """Compute the predicted decrease for the fraction `share` of the step."""
+        """Compute the predicted decrease for a fraction of the step."""
         return -fraction * self.slope - 0.5 * fraction * fraction * self.curvature
 
     def next_radius(self, radius: float, ratio: float, fraction: float = 1.0) -> float:

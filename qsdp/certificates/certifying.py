@@ -161,15 +161,15 @@ def _dual_vector(instance: Instance, network: BilinearNetwork, outputs: FloatArr
         U, V = (np.where(side < 0, -1, 1).astype(np.int8) for side in (atoms.U, atoms.V))
         atoms = replace(atoms, U=U, V=V)
     for k in range(nu.shape[1]):
-        mine, rows = atoms[atoms.outputs == k], np.flatnonzero(free[:, k])
-        smaller, larger = sorted((len(mine), len(rows)))
+        neurons, rows = atoms[atoms.outputs == k], np.flatnonzero(free[:, k])
+        smaller, larger = sorted((len(neurons), len(rows)))
         if not 0.0 < EIGEN * smaller**2 * larger < SECOND:
             continue
         fixed = np.where(free[:, k], 0.0, nu[:, k])
-        missing = np.full(len(mine), instance.dual_radius)
-        for part in chunks(len(nu), len(mine)):
-            missing -= mine.values(instance.map.take(part)).T @ fixed[part]
-        values = mine.values(instance.map.take(rows)).T
+        missing = np.full(len(neurons), instance.dual_radius)
+        for part in chunks(len(nu), len(neurons)):
+            missing -= neurons.values(instance.map.take(part)).T @ fixed[part]
+        values = neurons.values(instance.map.take(rows)).T
         if np.all(np.isfinite(values)) and np.all(np.isfinite(missing)):
             bounds = low[rows, k], high[rows, k]
             nu[rows, k] = scipy.optimize.lsq_linear(

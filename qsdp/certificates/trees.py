@@ -66,8 +66,8 @@ def _read_cuts(arrays: dict[str, npt.NDArray[Any]], sizes: npt.NDArray[Any]) -> 
         if not len(members):
             cuts_of_leaves.append(None)
             continue
-        vectors, mine = np.zeros((len(members), int(size)), dtype=np.int8), np.isin(cut, members)
-        vectors[cut[mine] - members[0], nodes[mine]] = values[mine]
+        vectors, inside = np.zeros((len(members), int(size)), dtype=np.int8), np.isin(cut, members)
+        vectors[cut[inside] - members[0], nodes[inside]] = values[inside]
         cuts_of_leaves.append(LeafCuts(read_only(vectors), read_only(weights[members].astype(np.float64))))
     return cuts_of_leaves
 

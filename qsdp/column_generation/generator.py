@@ -97,12 +97,12 @@ def bilinear_part(
     problem = problem if k is None else problem.output(k)
     instance = Instance.from_problem(problem)
     master = Master(instance, shared, k or 0)
-    mine = slice(None) if k is None else slice(k, k + 1)
+    outputs = slice(None) if k is None else slice(k, k + 1)
     dual, relaxation = None, known.relaxation
     if relaxation is not None:
-        z = relaxation.bound.z[instance.matrices_of(mine)]
-        dual = instance_bound(instance, [relaxation.bound.nu[:, mine]], [z])
-    stored = None if known.certificate is None else part_of_certificate(known.certificate, instance, mine)
+        z = relaxation.bound.z[instance.matrices_of(outputs)]
+        dual = instance_bound(instance, [relaxation.bound.nu[:, outputs]], [z])
+    stored = None if known.certificate is None else part_of_certificate(known.certificate, instance, outputs)
     floor = RelaxationBound(instance, dual, rng, stored)
     floor.exhausted |= _hardest(problem) <= _ENUMERATED
     pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
@@ -286,11 +286,11 @@ class _BilinearPricing:
 
     def _neighbours(self, master: Master, k: int) -> FloatArray | None:
         """Return starts of a search: the sides of an output's most used neurons, and their one-sign neighbours."""
-        mine, N = master.atoms.numbers(self.problem.map.n_blocks) == k, self.problem.size
-        atoms = master.atoms[mine]
+        of_output, N = master.atoms.numbers(self.problem.map.n_blocks) == k, self.problem.size
+        atoms = master.atoms[of_output]
         if not len(atoms):
             return None
-        used = np.argsort(-master.weights[mine])[: max(1, min(ATOMS, _MANY_STARTS // (2 * N)))]
+        used = np.argsort(-master.weights[of_output])[: max(1, min(ATOMS, _MANY_STARTS // (2 * N)))]
         sides = np.vstack([atoms.U[used], atoms.V[used]]).astype(np.float64)
         flipped = np.repeat(sides, N, axis=0)
         flipped[np.arange(len(flipped)), np.tile(np.arange(N), len(sides))] *= -1.0

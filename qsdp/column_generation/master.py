@@ -165,6 +165,6 @@ class Master:
         """Return weights of linearly independent columns, for each output, with the same sums of columns."""
         weights, columns = weights.copy(), self.program.columns.T
         for output in np.unique(self.atoms.outputs):
-            mine = np.flatnonzero((self.atoms.outputs == output) & (weights > 0.0))
-            weights[mine] = sparsify(columns[:, mine], weights[mine], np.full(len(mine), self._penalty))
+            used = np.flatnonzero((self.atoms.outputs == output) & (weights > 0.0))
+            weights[used] = sparsify(columns[:, used], weights[used], np.full(len(used), self._penalty))
         return weights

@@ -231,13 +231,13 @@ def block_values(network: BilinearNetwork | IntegerForm, r: int, vectors: FloatA
     """
     side = vectors.shape[2]
     if isinstance(network, BilinearNetwork):
-        mine = np.flatnonzero(network.block == r)
-        if not len(mine):
+        neurons = np.flatnonzero(network.block == r)
+        if not len(neurons):
             return None
-        if 2 * len(mine) < side:
-            U, V = (signs[mine, :side].T.astype(np.float64) for signs in (network.U, network.V))
+        if 2 * len(neurons) < side:
+            U, V = (signs[neurons, :side].T.astype(np.float64) for signs in (network.U, network.V))
             values: FloatArray = ((vectors @ U) * (vectors @ V)).sum(axis=1)
-            return values @ network.output_weights[mine]
+            return values @ network.output_weights[neurons]
     layout = network.layout
     entries = slice(layout.starts[r], layout.starts[r + 1])
     products = np.matmul(vectors.transpose(0, 2, 1), vectors).reshape(len(vectors), -1)

@@ -112,8 +112,8 @@ class Logistic(ClassLoss):
         probability = target * multiplier
         inside = np.clip(probability, 0.0, 1.0)
         distance = sum(
-            float(rel_entr(mine, np.maximum(theirs, MIN_CURVATURE)).sum())
-            for mine, theirs in ((inside, p), (1.0 - inside, q))
+            float(rel_entr(value, np.maximum(reference, MIN_CURVATURE)).sum())
+            for value, reference in ((inside, p), (1.0 - inside, q))
         )
         return Linearization(target * p, secant_slope(probability, p) + secant_slope(1.0 - probability, q), distance)
 

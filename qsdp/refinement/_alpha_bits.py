@@ -61,9 +61,9 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
     integers, scales = np.zeros_like(alpha), np.zeros(2 * C)
     for group, H in zip(groups, hessians, strict=True):
         for scale in np.unique(group.scales):
-            mine, c = np.flatnonzero(group.scales == scale), scale % C
-            rows = group.neurons[mine]
-            integers[rows, c], scales[scale] = _nearest(alpha[rows, c], H[np.ix_(mine, mine)], largest)
+            members, c = np.flatnonzero(group.scales == scale), scale % C
+            rows = group.neurons[members]
+            integers[rows, c], scales[scale] = _nearest(alpha[rows, c], H[np.ix_(members, members)], largest)
 
     def rounded() -> Any:
         second_layer, real = integers[:m] * scales[:C], integers[m:] * scales[C:]
@@ -235,10 +235,10 @@ def _sweep(
                 slopes += step * H[:, j]
         same = np.array_equal(q, before)
         for c in np.unique(of_scale) if rescale else ():
-            mine = np.flatnonzero(of_scale == c)
-            along = H[:, mine] @ q[mine]
-            bend = float(q[mine] @ along[mine])
-            slope = float(q[mine] @ slopes[mine] + penalties[mine] @ np.abs(q[mine]))
+            members = np.flatnonzero(of_scale == c)
+            along = H[:, members] @ q[members]
+            bend = float(q[members] @ along[members])
+            slope = float(q[members] @ slopes[members] + penalties[members] @ np.abs(q[members]))
             scale = float(np.float32(scales[c] - slope / bend)) if bend > 0.0 else 0.0
             if scale > 0.0:
                 slopes += (scale - scales[c]) * along

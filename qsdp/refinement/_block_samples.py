@@ -73,13 +73,13 @@ class BlockSamples(DescentData):
         layout, rows, factor = self.map.layout, self.map.rows, self.map.factor
         values = np.empty((len(U), len(rows)), dtype=dtype)
         for r in np.unique(block).tolist():
-            part, mine = self._layouts[r], np.flatnonzero(block == r)
+            part, neurons = self._layouts[r], np.flatnonzero(block == r)
             entries = layout.slices[r]
-            vectors = part.products(*(side[mine].astype(np.float64) for side in (U, V))).astype(dtype, copy=False)
-            for some in chunks(len(rows), max(part.n_entries, len(mine))):
+            vectors = part.products(*(side[neurons].astype(np.float64) for side in (U, V))).astype(dtype, copy=False)
+            for some in chunks(len(rows), max(part.n_entries, len(neurons))):
                 x = rows[some, entries]
                 x = np.asarray(x if factor == 1.0 else x * factor, dtype=dtype)
-                values[mine, some] = vectors @ x.T
+                values[neurons, some] = vectors @ x.T
         return values
 
 

@@ -303,9 +303,9 @@ def _shared(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar
     sizes = np.array([float(prices[group].sum()) for group in groups])
     parts, real = problem.parts, np.zeros_like(network.column_weights)
     for part, outputs in zip(parts, np.split(np.arange(problem.n_outputs), len(parts)), strict=True):
-        mine = np.intersect1d(outputs, np.array(served, dtype=np.intp))
-        if len(mine) or len(real):
-            magnitudes[mine], real[:, outputs] = _scales(part, columns[:, mine], sizes[mine], mine, tol)
+        both = np.intersect1d(outputs, np.array(served, dtype=np.intp))
+        if len(both) or len(real):
+            magnitudes[both], real[:, outputs] = _scales(part, columns[:, both], sizes[both], both, tol)
     full = np.zeros((len(owners), problem.n_outputs))
     full[np.arange(len(owners)), owners] = magnitudes[owners]
     return network.with_neurons(U, V, problem.squeezed(full), order, problem.squeezed(real))

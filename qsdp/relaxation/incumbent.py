@@ -82,9 +82,9 @@ class Incumbent:
         for scales in (ones, ray.best(costs)):
             objectives = ray.values(scales) + scales * costs
             for part in np.flatnonzero(objectives < self.objectives).tolist():
-                mine = self._matrices(part)
+                matrices = self._matrices(part)
                 self._moved, self._gaps, self.objectives[part] = True, None, objectives[part]
-                self.T[mine], self.S[mine] = scales[part] * T[mine], scales[part] * S[mine]
+                self.T[matrices], self.S[matrices] = scales[part] * T[matrices], scales[part] * S[matrices]
                 outputs = self._instance.outputs_of(part)
                 self.weights[outputs] = scales[part] * real[outputs]
 
@@ -115,8 +115,8 @@ class Incumbent:
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
         for part in np.flatnonzero(values > self.bounds).tolist():
-            mine = self._matrices(part)
-            self._gaps, self.bounds[part], self.z[mine] = None, values[part], weights[mine]
+            matrices = self._matrices(part)
+            self._gaps, self.bounds[part], self.z[matrices] = None, values[part], weights[matrices]
             self._duals[part] = candidate
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, real: FloatArray, ray: Ray) -> None:

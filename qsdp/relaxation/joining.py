@@ -35,13 +35,13 @@ def better_of(first: Relaxation, other: Relaxation) -> Relaxation:
     bounds = np.where(tighter, other.lower_bounds, first.lower_bounds)
     objective, bound = float(objectives.sum()), float(bounds.sum())
 
-    def joined_of(theirs: np.ndarray, mine: FloatArray, others: FloatArray) -> FloatArray:
+    def joined_of(replaced: np.ndarray, values: FloatArray, others: FloatArray) -> FloatArray:
         # The matrices of a part are chosen together.
-        mask = np.repeat(theirs, len(mine) // len(theirs)).reshape(-1, *[1] * (mine.ndim - 1))
-        return np.where(mask, others, mine)
+        mask = np.repeat(replaced, len(values) // len(replaced)).reshape(-1, *[1] * (values.ndim - 1))
+        return np.where(mask, others, values)
 
-    def chosen(theirs: np.ndarray, name: str) -> FloatArray:
-        return read_only(joined_of(theirs, getattr(first, name), getattr(other, name)))
+    def chosen(replaced: np.ndarray, name: str) -> FloatArray:
+        return read_only(joined_of(replaced, getattr(first, name), getattr(other, name)))
 
     dual = DualBound(
         bound,

@@ -153,9 +153,9 @@ class ScaledProblem:
     def _of_part(self, raw: RawSolution, part_units: Units, k: int) -> RawSolution:
         weight = self.units.weight / part_units.weight
         dual = (self.units.value / self.units.prediction) / (part_units.value / part_units.prediction)
-        mine = self.instance.matrices_of(slice(k, k + 1))
-        Z, V, W = (None if M is None else weight * M[mine] for M in (raw.Z, raw.V, raw.W))
+        matrices = self.instance.matrices_of(slice(k, k + 1))
+        Z, V, W = (None if M is None else weight * M[matrices] for M in (raw.Z, raw.V, raw.W))
         nu = None if raw.nu is None else dual * raw.nu[:, [k]]
-        z = None if raw.z is None else raw.z[mine]
+        z = None if raw.z is None else raw.z[matrices]
         real = None if raw.weights is None else weight * raw.weights[[k]]
         return replace(raw, Z=Z, V=V, W=W, nu=nu, z=z, timings={}, weights=real)

@@ -239,7 +239,7 @@ def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:
     outputs = instance.outputs_of
     each = [instance.matrices_of(outputs(k)) for k in range(len(parts))]
     weights = instance.no_weights if raw.weights is None else raw.weights.copy()
-    missing = [k for k, mine in enumerate(each) if not np.any(raw.Z[mine]) and not np.any(weights[outputs(k)])]
+    missing = [k for k, stack in enumerate(each) if not np.any(raw.Z[stack]) and not np.any(weights[outputs(k)])]
     if not missing:
         return raw
     Z, V = raw.Z.copy(), raw.V.copy()
@@ -340,8 +340,8 @@ def _check_start(start: object, problem: TrainingProblem) -> None:
         return
     if not isinstance(start, Relaxation):
         raise InvalidTypeError(f"start must be a Relaxation or None; got {type(start).__name__}")
-    mine, other = (problem.size, problem.y.shape), (start.problem.size, start.problem.y.shape)
-    if mine != other:
-        raise InvalidInputError(f"start must be of size and targets {mine}, those of the problem; got {other}")
+    expected, other = (problem.size, problem.y.shape), (start.problem.size, start.problem.y.shape)
+    if expected != other:
+        raise InvalidInputError(f"start must be of size and targets {expected}, those of the problem; got {other}")
     if problem.blocks != start.problem.blocks:
         raise InvalidInputError("start must be of the blocks of the problem, with the same sizes, kinds and omega")

@@ -261,8 +261,8 @@ def curvature_matrix(F: FloatArray, curvature: Curvature, outputs: npt.NDArray[n
         products = F * curvature.coupling[:, outputs]
         H -= products.T @ products
     for output, diagonal in enumerate(curvature.diagonal.T):
-        mine = np.flatnonzero(outputs == output)
-        H[np.ix_(mine, mine)] += F[:, mine].T @ (diagonal[:, None] * F[:, mine])
+        feeding = np.flatnonzero(outputs == output)
+        H[np.ix_(feeding, feeding)] += F[:, feeding].T @ (diagonal[:, None] * F[:, feeding])
     return H
 
 

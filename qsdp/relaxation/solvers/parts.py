@@ -133,10 +133,10 @@ def _restrict_start(start: RawSolution | None, instance: Instance, active: np.nd
     if not all(np.all(np.isfinite(array)) for array in (start.Z, start.V, start.nu, start.z)):
         return None
     outputs = instance.outputs_of(k)
-    mine = instance.matrices_of(outputs)
-    Z, V = (M[mine][:, active][:, :, active] for M in (start.Z, start.V))
+    matrices = instance.matrices_of(outputs)
+    Z, V = (M[matrices][:, active][:, :, active] for M in (start.Z, start.V))
     weights = instance.no_weights if start.weights is None else start.weights
-    return RawSolution(Z, V, V, start.nu[:, outputs], start.z[mine][:, active], weights=weights[outputs])
+    return RawSolution(Z, V, V, start.nu[:, outputs], start.z[matrices][:, active], weights=weights[outputs])
 
 
 def _expand(raw: RawSolution, active: np.ndarray) -> RawSolution:

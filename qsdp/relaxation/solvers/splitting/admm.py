@@ -247,7 +247,7 @@ class _Iteration:
         ray = self._evaluation.point(M, m)
         # Coupled outputs have one value together.
         n_parts, sums = instance.fit.n_parts, radii.sum(axis=1) + np.abs(m).sum(axis=1)
-        costs, mine = instance.dual_radius * sums.reshape(n_parts, -1).sum(axis=1), np.unique(active % n_parts)
+        costs, parts = instance.dual_radius * sums.reshape(n_parts, -1).sum(axis=1), np.unique(active % n_parts)
         scales = ray.best(costs)
         if not self._squared:
             trials = np.geomspace(NEGLIGIBLE, MODERATE, HALVINGS)
@@ -256,8 +256,8 @@ class _Iteration:
         rs, sizes = scales[:, None] * radii, scales[:, None] * np.abs(m)
         r = float(rs[active].mean()) if rs.size else 0.0
         size = float(sizes[active].max(axis=1).mean()) if sizes.size else 0.0
-        at_zero = float(ray.values(np.zeros(len(costs)))[mine].sum())
-        along = float((ray.values(scales) + scales * costs)[mine].sum())
+        at_zero = float(ray.values(np.zeros(len(costs)))[parts].sum())
+        along = float((ray.values(scales) + scales * costs)[parts].sum())
         if not along < at_zero:
             # No decrease along the gradient. The objective at zero bounds the optimal r: guess a tenth of this bound.
             r = size = INNER * at_zero / ((instance.dual_radius or 1.0) * len(active))
