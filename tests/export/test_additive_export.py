@@ -13,8 +13,7 @@ from javascript_engines import call, needs
 
 import qsdp
 from qsdp.encoding import AdditiveBlocks
-from qsdp.exceptions import ExportError
-from qsdp.export import describe, onnx_inputs, to_c, to_js, to_onnx, to_verilog
+from qsdp.export import describe, onnx_inputs, to_c, to_js, to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
 
@@ -71,8 +70,10 @@ def test_the_network_of_columns_is_the_same_function(kind: str, encoding: str) -
 
 
 @needs_compiler
-@pytest.mark.parametrize("layout", ["auto", "neurons", "form"])
-@pytest.mark.parametrize(("kind", "encoding"), CASES)
+@pytest.mark.parametrize(
+    ("kind", "encoding", "layout"),
+    [*((*case, "auto") for case in CASES), ("two", "additive", "neurons"), ("three", "additive", "form")],
+)
 def test_compiled_integers_are_exact_and_within_the_bound(kind: str, encoding: str, layout: str) -> None:
     model, (new, _) = model_of(kind, encoding), table(seed=1)
     code = to_c(model, layout=layout)
@@ -110,8 +111,3 @@ def test_javascript_computes_what_the_model_does(kind: str, encoding: str, tmp_p
     found = call(to_js(model), [[name, row] for row in rows], tmp_path)
     expected = scores_of(model, new)
     np.testing.assert_allclose(np.array(found, dtype=float).reshape(expected.shape), expected, rtol=0, atol=1e-9)
-
-
-def test_circuits_need_bits() -> None:
-    with pytest.raises(ExportError, match="numeric input, and Verilog needs bits"):
-        to_verilog(model_of("number"))

@@ -293,19 +293,6 @@ def test_categories_and_scales_of_columns():
     assert counts[0, 0] == counts[0, 1] == -(2**31)
 
 
-@needs_compiler
-def test_columns_of_which_only_holes_or_nothing_count(tmp_path):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a b": np.where(rng.random(60) < 0.5, np.nan, 1.0), "a_b": 3.0, "on": rng.random(60) < 0.5})
-    y = frame["a b"].isna() ^ frame["on"]
-    model = QuantizedNetworkClassifier(8, encoding="thresholds", **OPTIONS).fit(frame, y)
-    code = to_c(model)
-    np.testing.assert_array_equal(code.compile().predict(frame), model.predict(frame))
-    assert "Column 1, a_b: not used" in code.header
-    assert code.compile().predict(frame[["on", "a_b", "a b"]])[0] == model.predict(frame)[0]
-
-
 def test_files_are_not_overwritten(tmp_path):
     network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
     paths = to_c(network, name="tiny").write(tmp_path)
@@ -357,23 +344,3 @@ def test_bad_input():
                 compiled.evaluate(columns)
     with pytest.raises(MissingPackageError, match="no C compiler was found; install one of nowhere"):
         to_c(network).compile(compiler="nowhere")
-
-
-def test_bad_columns(cancer):
-    X, y = cancer
-    model = QuantizedNetworkClassifier(8, encoding="standard", **OPTIONS).fit(X[:, :2], y)
-    for options, error, message in (
-        ({"scales": {"z": 1.0}}, InvalidInputError, "scales must be those of columns"),
-        ({"scales": [1.0]}, InvalidTypeError, "scales must map names of columns"),
-        ({"scales": {"x0": 0.0}}, InvalidInputError, r"scales\['x0'\] must be a finite number > 0"),
-        ({"scales": {"x0": 1e9}}, ExportError, "column 'x0': fixed-point numbers up to 2147483647"),
-        ({"scales": {"x0": 1e-3}}, ExportError, "column 'x0': fixed-point numbers up to 2147483647"),
-        ({"scales": {"x0": 1e4}, "column_width": 16}, ExportError, "column 'x0': fixed-point numbers up to 32767"),
-        ({"column_width": 8}, InvalidInputError, "column_width must be 16 or 32; got 8"),
-        ({"input_range": (0, 1)}, InvalidInputError, "input_range is for a network alone"),
-    ):
-        with pytest.raises(error, match=message):
-            to_c(model, **options)
-    far = QuantizedNetworkClassifier(8, encoding="standard", **OPTIONS).fit(X[:, :2] + 1e12, y)
-    with pytest.raises(ExportError, match="column 'x0'"):
-        to_c(far)

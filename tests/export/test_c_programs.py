@@ -14,7 +14,6 @@ from sklearn.base import clone
 
 import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
-from qsdp.exceptions import InvalidInputError
 from qsdp.export import to_c
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
@@ -271,30 +270,6 @@ int main(void)
     assert low != code.compile().outputs([[np.nan]])[0, 0]
 
 
-def test_what_may_not_be_missing_is_refused(tables):
-    code = to_c(tables["plain"])
-    assert "must not be missing" in code.header
-    # The model itself does not cut its numbers, so the bounds do not hold everywhere.
-    assert "between which the bounds hold" in code.header
-    assert "between which the bounds hold" not in to_c(tables["sign_standard"]).header
-    with pytest.raises(InvalidInputError, match="column 'x0' of X must have no missing entries"):
-        code.model.columns([[np.nan, 1.0]])
-    assert "must not be missing" not in to_c(tables["sign_standard"]).header
-
-
-def test_infinite_entries_of_frames_are_cut(tables):
-    pd = pytest.importorskip("pandas")
-    model = tables["classes_both"]
-    code = to_c(model)
-    row = {"a b": 5.0, "a_b": 3.0, "c": 1.0, "d": 0.2, "town": "Oslo", "on": True}
-    frame = pd.DataFrame([{**row, "a b": np.inf, "c": -np.inf}, {**row, "a b": 1e9, "c": -1e9}])
-    for one in (frame, frame.astype(object)):
-        outputs = code.compile().outputs(one)
-        np.testing.assert_array_equal(outputs[0], outputs[1])
-    with pytest.raises(ValueError, match="infinity"):
-        model.predict(frame)
-
-
 # -- what a header says, and the example -----------------------------------------------------------------------
 
 
@@ -316,26 +291,6 @@ def test_units_bounds_and_names_are_macros(tables):
     assert (values["NET_CLASSES"], values["NET_CLASS_NAMES"]) == ("3", '{"x", "y", "z"}')
     alone = values_of(to_c(uneven_network(20), name="net").header)
     assert not {"NET_ROUNDING", "NET_MISSING", "NET_COLUMN_NAMES", "NET_CLASS_NAMES"} & set(alone)
-
-
-def test_names_in_macros_are_those_of_the_model(iris, tmp_path):
-    classes = ['say "no"', "what??/*", "{{näs}}\\1{% if %}"]
-    model = QuantizedNetworkClassifier(8, encoding="standard", **OPTIONS).fit(iris[0], np.array(classes)[iris[1]])
-    program = """
-        #include <stdio.h>
-        #include "net.h"
-        int main(void)
-        {
-            static const char *const names[NET_CLASSES] = NET_CLASS_NAMES;
-            static const double unit[NET_OUTPUTS] = NET_UNIT;
-            printf("%s|%s|%s|%a", names[0], names[1], names[2], unit[2]);
-            return 0;
-        }
-    """
-    code = to_c(model, name="net")
-    *names, unit = run_program(tmp_path, program, code).split("|")
-    assert names == model.classes_.tolist() == sorted(classes)
-    assert float.fromhex(unit) == code.unit[2]
 
 
 def entries_of(code, columns):
@@ -404,12 +359,3 @@ def test_examples_are_clean(compiler, tables, tmp_path):
         (folder / "main.c").rename(folder / f"main_{number}.c")
         sources.append(f"{number}/main_{number}.c")
     subprocess.run([compiler, *FLAGS, *MACHINE.get(compiler, []), "-c", *sources], cwd=tmp_path, check=True)
-
-
-def test_the_example_of_a_network_alone(tmp_path):
-    for network, input_range in ((uneven_network(30), (-8, 8)), (SINGLE, INTEGERS)):
-        code = to_c(network, name="net", input_range=input_range, layout="neurons")
-        program = code.files(example=True)["main.c"].decode()
-        assert run_program(tmp_path, program, code).count(": agrees") == 8
-    with pytest.raises(InvalidInputError, match="name must not be 'main' with an example"):
-        to_c(uneven_network(30), name="main").files(example=True)

@@ -11,7 +11,6 @@ from scipy.special import expit, softmax
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from table_files import fit_to
@@ -155,21 +154,6 @@ def test_frames_with_categories_and_holes(mixed):
     assert description.classes == ("no", "yes")
 
 
-def test_frames_with_notations():
-    """Columns of dates, percentages and truth values are read as the estimator reads them."""
-    rng = np.random.default_rng(0)
-    days = pd.date_range("2020-01-01", periods=120)
-    frame = pd.DataFrame(
-        {
-            "day": days.strftime("%Y-%m-%d"),
-            "stamp": days,
-            "rate": [f"{value:.1f}%" for value in 100.0 * rng.random(120)],
-            "flag": rng.choice(["True", "false"], 120),
-        }
-    )
-    check(QuantizedNetworkClassifier(**FAST).fit(frame, np.arange(120) > 70), frame)
-
-
 @pytest.mark.parametrize(
     "steps",
     [
@@ -189,12 +173,6 @@ def test_pipelines(iris, steps, encoding):
         encoding = "none"
     model = make_pipeline(*steps, QuantizedNetworkClassifier(**{**FAST, "encoding": encoding})).fit(X, y)
     assert check(model, X + 0.01).n_columns == 4
-
-
-def test_search_and_cross_validation(iris):
-    X, y = iris
-    search = GridSearchCV(QuantizedNetworkClassifier(**FAST), {"levels": [2, 3]}, cv=2).fit(X, y)
-    assert describe(search).network is search.best_estimator_.network_
 
 
 def test_files(iris, tmp_path):

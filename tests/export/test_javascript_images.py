@@ -1,7 +1,5 @@
 """Networks on images as JavaScript: equal to Python from the pixels, and images of another size are named."""
 
-import json
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -41,15 +39,6 @@ def test_networks_of_every_geometry(geometry, tmp_path):
 
 
 @needs_node
-def test_networks_of_zeros(tmp_path):
-    encoder = fitted(*GEOMETRIES["colours"])
-    X, one = images(np.random.default_rng(0), (6, 6, 3), 5), network(np.random.default_rng(1), encoder, 3)
-    zero = one.with_neurons(one.U, one.V, 0.0 * one.alpha)
-    found = call(to_js(zero, encoder=encoder), [["predict", image] for image in X.tolist()], tmp_path)
-    assert not np.any(found)
-
-
-@needs_node
 def test_parts_of_regions_add_up(tmp_path):
     """Each part is the output of the neurons of its region alone."""
     rng = np.random.default_rng(0)
@@ -66,10 +55,10 @@ def test_parts_of_regions_add_up(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("n_classes", [10])
 def test_classifiers(n_classes, engine, tmp_path):
     """Thousands of images, most of which are noise on digits."""
-    n = 3_000 if n_classes == 10 else 1_000
+    n = 1_000
     mine = load_digits().target < n_classes
     X, y = (15 * load_digits().images[mine]).astype(np.uint8), load_digits().target[mine]
     names = np.array([f"digit {k}" for k in range(10)])[y]
@@ -150,20 +139,6 @@ def test_images_that_are_wrong(tmp_path):
     assert call(module, [["predict", image.tolist()]], tmp_path) == [
         "an image must have 6 x 6 x 3 numbers, flat or nested; got 8 x 8"
     ]
-
-
-def test_declarations_and_size():
-    rng = np.random.default_rng(0)
-    encoder = fitted(*GEOMETRIES["plain"])
-    module = to_js(network(rng, encoder, 3), encoder=encoder)
-    declared = re.findall(r"export declare (?:const|function) (\w+)", module.declarations)
-    assert sorted(declared) == list(module.exports)
-    assert "shape: readonly [8, 8, 1];" in module.declarations
-    assert "readonly region: readonly [number, number]" in module.declarations
-    # Any number of neurons is a form of integers: here of four outputs, four regions and 55 products, of three digits.
-    many = network(rng, encoder, 4, "single", m=300)
-    assert to_js(many, encoder=encoder).n_data <= 4 * 4 * 55 * 5 + 700
-    assert json.loads(module.source.split("const MODEL = ")[1].split(";\n")[0])["image"]["shape"] == [8, 8, 1]
 
 
 def test_what_is_refused():

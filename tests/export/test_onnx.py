@@ -1,7 +1,6 @@
 """Models as ONNX: networks bit by bit, estimators, pipelines and files to the last labels, and what is refused."""
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from table_files import fit_to
 import qsdp
 from qsdp import QSDPWarning, QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.encoding import TableEncoder
-from qsdp.exceptions import ExportError, InvalidInputError, MissingPackageError
+from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import FORMATS, describe, onnx_inputs, to_c, to_onnx
 from qsdp.tables import read_table
 
@@ -90,12 +89,6 @@ def test_networks_are_exact(activation, levels):
                 assert properties(model)["error"] == [0.0]
 
 
-def test_ten_thousand_inputs():
-    rng = np.random.default_rng(0)
-    network = random_network(rng, 40, 20, (0.5, 1.0, 0.25), C=3)
-    check_network(network, integers(rng, 20, -128, 127, n=10_000), (-128, 127))
-
-
 def test_sums_beyond_double_precision():
     """onnxruntime adds integers of 64 bits in double precision, if it is asked by ReduceSum."""
     rng = np.random.default_rng(0)
@@ -125,13 +118,6 @@ def test_bytes_at_their_extremes(d, m, levels, signed, seed):
 def test_inputs_have_the_narrowest_type(input_range, expected):
     model = to_onnx(random_network(np.random.default_rng(0), 4, 3, None), input_range=input_range)
     assert model.graph.input[0].type.tensor_type.elem_type == getattr(onnx.TensorProto, expected)
-
-
-def test_the_faster_of_neurons_and_form():
-    rng = np.random.default_rng(0)
-    narrow, wide = (random_network(rng, m, d, None, shared=True) for m, d in ((20, 100), (900, 20)))
-    assert len(to_onnx(narrow).SerializeToString()) < 2 * narrow.U.size + 1024
-    assert len(to_onnx(wide).SerializeToString()) < 2 * 20**2 + 1024
 
 
 def test_versions_are_those_of_old_runtimes():
@@ -194,29 +180,6 @@ def test_regressors(iris):
     check_model(QuantizedNetworkRegressor(**NUMBERS).fit(X[:, :2], X[:, 3]), X[:, :2])
 
 
-def test_metadata_name_columns_and_classes(iris):
-    """A graph with the single input X says which column is which."""
-    frame = pd.DataFrame(iris[0], columns=["width", "a b", "é", "d"])
-    names = np.array(["no", "so", "yes"])
-    model = to_onnx(QuantizedNetworkClassifier(**FAST).fit(frame, names[iris[1]]))
-    assert [one.name for one in model.graph.input] == ["X"]
-    assert properties(model) == {
-        "unit": [1.0] * 3,
-        "columns": list(frame),
-        "classes": names.tolist(),
-        "decision": "argmax",
-    }
-    label = np.array(properties(model)["classes"])[run(model, {"X": iris[0]})["scores"].argmax(axis=1)]
-    np.testing.assert_array_equal(label, run(model, {"X": iris[0]})["label"])
-    table, y = mixed_table()
-    about = properties(to_onnx(QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}).fit(table, y)))
-    assert about["columns"] == list(table)
-    assert about["categories"] == {"town": ["Oslo", "Paris", "Rome", None], "old": [False, True]}
-    assert (about["classes"], about["decision"]) == (["no", "yes"], "sign")
-    regressor = to_onnx(QuantizedNetworkRegressor(**NUMBERS).fit(iris[0][:, :2], iris[0][:, 2:]))
-    assert properties(regressor) == {"unit": [1.0, 1.0], "columns": ["x0", "x1"], "decision": "none"}
-
-
 @pytest.mark.parametrize("encoding", ["thresholds", "both"])
 def test_text_and_holes(encoding):
     frame, y = mixed_table()
@@ -262,19 +225,6 @@ def test_files(iris, tmp_path):
         assert ("outputs", ", ".join(found)) in exported.facts
 
 
-def test_columns_of_text_that_a_model_does_not_use():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(80)
-    # The only category of a column says nothing, so that no column of text remains.
-    frame = pd.DataFrame({"label": ["north"] * 80, "x": x, "z": rng.standard_normal(80)})
-    model = QuantizedNetworkClassifier(**FAST).fit(frame, x**2 > 1)
-    feed = onnx_inputs(model, frame)
-    assert list(feed) == ["X"]
-    np.testing.assert_array_equal(feed["X"][:, 1], x)
-    found = run(to_onnx(model), feed)
-    np.testing.assert_array_equal(found["label"].astype(bool), model.predict(frame))
-
-
 # -- what is refused -------------------------------------------------------------------------------------------
 
 
@@ -287,25 +237,3 @@ def test_what_has_no_place_in_onnx(iris):
         to_onnx(model.network_, input_range=(-(2**31), 2**31 - 1))
     with pytest.raises(InvalidInputError, match="X must hold integers from 0 to 1; found 2"):
         onnx_inputs(model.network_, np.full((1, model.network_.n_inputs), 2), input_range=(0, 1))
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "message"),
-    [
-        ("label", ["a", "b", "c"], "column 'label' has the name of an output"),
-        ("", ["a", "b", "c"], "columns must have names, all different"),
-    ],
-)
-def test_columns_that_have_no_place_in_onnx(iris, name, values, message):
-    X, y = iris
-    frame = pd.DataFrame({name: np.array(values, dtype=object)[y], "other": X[:, 0]})
-    model = QuantizedNetworkClassifier(**{**FAST, "encoding": "both"}).fit(frame, y)
-    with pytest.raises(ExportError, match=message):
-        to_onnx(model)
-
-
-def test_a_package_that_is_missing(monkeypatch):
-    network = random_network(np.random.default_rng(0), 4, 3, None)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(MissingPackageError, match="pip install onnx"):
-        to_onnx(network)

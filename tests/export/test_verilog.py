@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -147,19 +146,6 @@ def test_words_of_columns_are_the_bits_of_the_encoding(people: tuple[Any, pd.Dat
     assert "city, 0 Bern, 1 Oslo, 2 Rome" in verilog.source
 
 
-def test_units_and_names_are_macros(people: tuple[Any, pd.DataFrame, VerilogSource]) -> None:
-    model, X, verilog = people
-    values = dict(re.findall(r"^`define PEOPLE_(\w+) (.*)$", verilog.source, re.MULTILINE))
-    assert float(values["UNIT"]) == verilog.unit
-    assert float(values["ERROR"]) == verilog.error.max()
-    assert (values["WIDTH"], values["OUTPUTS"]) == (str(verilog.width), str(verilog.model.n_outputs))
-    assert [values[f"CLASS_{k}"] for k in range(3)] == [f'"{label}"' for label in model.classes_]
-    assert [values[f"COLUMN_{k}"] for k in range(2)] == [f'"{name}"' for name in X]
-    assert [values[f"BIT_{k}"] for k in range(verilog.model.n_bits)] == [f'"{name}"' for name in verilog.model.names]
-    alone = re.findall(r"^`define NET_(\w+) ", to_verilog(network("single"), name="net").source, re.MULTILINE)
-    assert alone == ["WIDTH", "OUTPUTS", "UNIT", "ERROR"]
-
-
 @needs_icarus
 def test_macros_are_verilog(people: tuple[Any, pd.DataFrame, VerilogSource], tmp_path: Path) -> None:
     model, _, verilog = people
@@ -186,13 +172,6 @@ def test_names_that_look_like_comments(tmp_path: Path) -> None:
     assert done.stderr == ""
     shown = subprocess.run(["vvp", "-n", "show"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "/* yes"
-
-
-def test_infinite_entries_are_cut(people: tuple[Any, pd.DataFrame, VerilogSource]) -> None:
-    _, X, verilog = people
-    assert verilog.words is not None
-    ends, far = (X.head(2).assign(age=[-one, one]) for one in (np.inf, 1e9))
-    np.testing.assert_array_equal(verilog.words.columns(ends), verilog.words.columns(far))
 
 
 def test_scales_of_columns() -> None:
@@ -247,13 +226,6 @@ def test_files(tmp_path: Path) -> None:
     assert "module net_registered (" in verilog.source
     assert isinstance(verilog, VerilogSource)
     assert "6 bits" in verilog._repr_html_()
-
-
-@needs_icarus
-def test_a_module_may_be_called_as_a_bench() -> None:
-    verilog = to_verilog(network("single"), name="bench")
-    bits = np.eye(6, dtype=np.uint8)
-    np.testing.assert_array_equal(verilog.simulate(bits)[0], verilog.model.outputs(bits))
 
 
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
