@@ -117,7 +117,7 @@ SIZES = [1, 3, 8, 20, 60]
 @pytest.mark.parametrize("coarse", [False, True], ids=["Gaussian", "coarse"])
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
 def test_optimum_of_the_squared_loss(d: int, coarse: bool) -> None:
-    for seed in range(10 if d < 5 else 3):
+    for seed in range(5 if d < 5 else 2):
         n, beta = SIZES[seed % 5], [1e-3, 0.1, 2.0][seed % 3]
         problem = random_problem(seed, d, n, beta=beta, coarse=coarse)
         check_optimal(solve(problem), problem, global_optimum(problem))
@@ -131,8 +131,8 @@ def test_optimum_of_six_columns() -> None:
 @pytest.mark.parametrize("coarse", [False, True], ids=["Gaussian", "coarse"])
 @pytest.mark.parametrize("loss", sorted(SCALAR_LOSSES.keys() - {"squared"}))
 def test_optimum_of_other_losses(loss: str, coarse: bool) -> None:
-    for seed in range(6):
-        n, beta = [2, 5, 10, 20, 30][seed % 5], [1e-2, 0.1, 1.0][seed % 3]
+    for seed in range(3):
+        n, beta = [2, 10, 30][seed], [1e-2, 0.1, 1.0][seed]
         problem = random_problem(seed, 2 + seed % 3, n, loss, beta=beta, coarse=coarse)
         check_optimal(solve(problem), problem, global_optimum(problem))
 
@@ -140,7 +140,7 @@ def test_optimum_of_other_losses(loss: str, coarse: bool) -> None:
 @pytest.mark.parametrize("levels", [2, 3, 4])
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS], ids=str)
 def test_optimum_of_levels_and_activations(activation: Any, levels: int) -> None:
-    for seed, loss in enumerate(["squared", "squared", "logistic", "absolute"]):
+    for seed, loss in list(enumerate(["squared", "squared", "logistic", "absolute"]))[levels % 2 :: 2]:
         problem = random_problem(
             seed, 2, [7, 30, 12, 9][seed], loss, beta=0.05, coarse=seed == 1, activation=activation, levels=levels
         )
@@ -237,7 +237,7 @@ def test_units_of_data_and_targets(unit: float) -> None:
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "hinge", "squared_hinge"])
 def test_data_of_heavy_tails(loss: str) -> None:
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         X, y = rng.standard_t(1.5, size=(25, 4)), rng.choice([-1.0, 1.0], size=25)
         problem = TrainingProblem(X, y, beta=0.05, loss=loss)
@@ -371,15 +371,6 @@ def test_a_result_of_other_data_is_refused() -> None:
     first = solve(random_problem(2, 3, 20, beta=0.2))
     with pytest.raises(InvalidInputError, match="start must be the result"):
         column_generation(random_problem(3, 3, 20, beta=0.2), start=first)
-
-
-def test_networks_of_several_outputs_may_be_given() -> None:
-    for loss in ("squared", "cross_entropy"):
-        problem = random_vector_problem(0, 3, 15, 3, loss, beta=0.05)
-        optimum = global_optimum(problem)
-        start = refit(optimal_network(problem, optimum), problem)
-        for relaxation in (None, solve_relaxation(problem)):
-            check_optimal(solve(problem, start=start, relaxation=relaxation), problem, optimum)
 
 
 @pytest.mark.usefixtures("expensive")
@@ -525,14 +516,6 @@ def test_interrupts_before_any_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.objective == at_zero(problem)
 
 
-def test_other_errors_of_callbacks_are_passed_on() -> None:
-    def fail(one: Round) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        solve(ENDING[0], callback=fail)
-
-
 class _Silent(BilinearOracle):
     """An oracle that finds nothing and proves nothing."""
 
@@ -579,17 +562,6 @@ def test_bounds_that_are_not_exact_are_not_called_so(monkeypatch: pytest.MonkeyP
     assert result.objective == pytest.approx(optimum.upper, rel=1e-6)
 
 
-def test_loose_tolerances_end_early() -> None:
-    problem = random_problem(2, 6, 40, beta=0.5)
-    loose, tight = column_generation(problem, tol=0.1), solve(problem)
-    check_valid(loose, problem)
-    assert loose.status == "optimal"
-    assert 1e-8 < loose.relative_gap <= 0.1
-    assert loose.rounds < tight.rounds
-    assert loose.lower_bound <= tight.objective
-    assert tight.lower_bound <= loose.objective
-
-
 # -- what is reported ----------------------------------------------------------------------------------
 
 
@@ -606,24 +578,6 @@ def test_rounds_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert last.relative_gap <= 1e-8
     assert last.objective == pytest.approx(result.objective, rel=1e-7)
     assert last.lower_bound == pytest.approx(result.lower_bound, rel=1e-7)
-
-
-def test_silence_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    solve(ENDING[0])
-    assert capsys.readouterr() == ("", "")
-
-
-def test_results_predict_and_describe_themselves() -> None:
-    problem = ENDING[0]
-    result = solve(problem)
-    assert np.array_equal(result.predict(problem.X), result.network.predict(problem.X))
-    assert repr(result).startswith("ColumnGenerationResult(BilinearNetwork(")
-    problem = result.problem
-    assert f"; loss={problem.loss!r}, beta={problem.beta:g}, levels={problem.levels}; " in repr(result)
-    assert "globally optimal to relative gap" in repr(result)
-    assert "status='optimal'" in repr(result)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        result.status = "other"  # type: ignore[misc]
 
 
 # -- refusals ------------------------------------------------------------------------------------------
@@ -684,16 +638,6 @@ def test_options_that_are_refused(options: dict[str, Any], message: str) -> None
 def test_problems_that_are_refused() -> None:
     with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem; got ndarray"):
         column_generation(PROBLEM.X)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "other", [random_problem(1, 3, 8), random_problem(0, 3, 8, beta=0.2), random_problem(0, 3, 8, levels=3)], ids=repr
-)
-def test_relaxations_of_other_problems(other: TrainingProblem, request: pytest.FixtureRequest) -> None:
-    relaxation = solve_relaxation(other)
-    request.getfixturevalue("no_work")
-    with pytest.raises(InvalidInputError, match="relaxation must belong to the same problem"):
-        column_generation(PROBLEM, relaxation=relaxation)
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)

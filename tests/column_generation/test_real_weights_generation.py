@@ -21,7 +21,7 @@ def twin_of(problem: Any) -> qsdp.TrainingProblem:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_enumerated_optimum_is_reached_and_proven(seed: int, loss: str) -> None:
     C = 3 if loss == "cross_entropy" else 1 + seed % 2
     # More samples than packed entries, and fewer, take different restricted problems.
@@ -37,7 +37,7 @@ def test_the_enumerated_optimum_is_reached_and_proven(seed: int, loss: str) -> N
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge", "cross_entropy"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_weights_are_linear_blocks_of_side_one(seed: int, loss: str) -> None:
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, 30)
     problem = random_problem(seed, loss, n=30, n_outputs=3 if loss == "cross_entropy" else 2, sample_weight=weights)

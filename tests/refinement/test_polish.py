@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp import polish
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.losses import LOSSES, SCALAR_LOSSES, Huber
+from qsdp.losses import LOSSES, SCALAR_LOSSES
 
 
 def random_network(problem, m, seed, alpha=None, free=False):
@@ -66,7 +66,7 @@ def check_locally_optimal(network, problem, **options):
 
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0])
 def test_no_single_move_helps(loss, free, seed):
     problem = random_problem(seed, 5, 25, loss, beta=0.05, coarse=seed % 2 == 1)
     for m in (1, 3, 20):
@@ -74,7 +74,7 @@ def test_no_single_move_helps(loss, free, seed):
         assert problem.objective(polished) < scale_of(problem) or m == 1
 
 
-@pytest.mark.parametrize("levels", [2, 3, 4])
+@pytest.mark.parametrize("levels", [2, 3])
 @pytest.mark.parametrize(("number", "activation"), list(enumerate([None, *ACTIVATIONS])))
 def test_no_single_move_helps_with_levels_and_lifts(levels, number, activation):
     # Every two of levels, activation and loss meet.
@@ -132,14 +132,6 @@ def test_never_worse_and_monotone(seed, loss, m, levels, activation, outputs, fr
     assert (polished.levels, polished.activation) == (network.levels, network.activation)
 
 
-def test_shared_magnitude_is_the_best():
-    problem = random_problem(1, 5, 30, beta=0.3)
-    polished = polish(random_network(problem, 10, 0, alpha=5.0), problem, max_sweeps=100)
-    for factor in (0.99, 1.01, -1.0):
-        other = qsdp.BilinearNetwork(polished.U, polished.V, factor * polished.alpha)
-        assert problem.objective(other) > problem.objective(polished)
-
-
 def test_free_layer_is_the_best_of_its_neurons():
     problem = random_problem(2, 5, 30, "logistic", beta=0.02)
     polished = polish(random_network(problem, 8, 0, free=True), problem, max_sweeps=500, random_state=0)
@@ -173,19 +165,6 @@ def test_zero_is_returned_where_it_is_optimal():
     assert vector.objective(polished) <= scale_of(vector) * (1 + 1e-9)
 
 
-def test_output_without_neurons():
-    problem = random_vector_problem(3, 4, 30, 3)
-    U, V = random_neurons(np.random.default_rng(0), 4, problem)
-    alpha = np.zeros((4, 3))
-    alpha[:2, 0] = alpha[2:, 2] = 0.1
-    network = qsdp.BilinearNetwork(U, V, alpha)
-    history = []
-    polished = polish(network, problem, callback=lambda sweep, objective: history.append(objective))
-    assert polished.shared_alpha
-    assert not np.any(polished.alpha[:, 1])
-    assert history[-1] == pytest.approx(problem.objective(polished))
-
-
 def test_outputs_of_a_separable_loss_are_polished_apart():
     problem = random_vector_problem(8, 5, 30, 2, "huber")
     network = random_network(problem, 10, 0)
@@ -207,12 +186,6 @@ def test_huge_and_tiny_data():
         other = polish(qsdp.BilinearNetwork(network.U, network.V, network.alpha / factor**2), scaled)
         np.testing.assert_array_equal(other.U, polished.U)
         np.testing.assert_array_equal(other.alpha * factor**2, polished.alpha)
-
-
-def test_all_zero_data():
-    problem = qsdp.TrainingProblem(np.zeros((5, 3)), np.arange(5.0), beta=1e-300)
-    network = random_network(random_problem(0, 3, 5), 4, 0)
-    assert polish(network, problem, random_state=0) is network
 
 
 def test_restarts_help_and_repeat():
@@ -281,11 +254,6 @@ def test_memory_is_bounded_by_the_width_of_a_batch(monkeypatch):
     assert peak < 2.4e6
 
 
-def test_other_second_derivatives():
-    problem = random_problem(4, 5, 25, Huber(delta=0.05), beta=0.01)
-    check_locally_optimal(random_network(problem, 10, 0), problem)
-
-
 @pytest.mark.parametrize(
     ("options", "name"),
     [
@@ -334,9 +302,8 @@ def large(monkeypatch):
     monkeypatch.setattr("qsdp.refinement._choice._LARGEST", 0)
 
 
-@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize(("free", "activation"), [(False, None), (True, "relu_like")])
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_no_single_move_helps_on_large_data(loss, free, activation, large):
     problem = random_problem(5, 16, 40, loss, beta=0.02, activation=activation)
     check_locally_optimal(random_network(problem, 10, 1, free=free), problem)
@@ -358,16 +325,6 @@ def test_every_sweep_lowers_the_objective_on_large_data(loss, free, beta, large)
     values = [problem.objective(network)]
     polish(network, problem, max_sweeps=6, random_state=0, callback=lambda _, value: values.append(value))
     assert np.all(np.diff(values) <= 1e-9 * values[0])
-
-
-def test_huge_and_tiny_large_data(large):
-    problem = random_problem(5, 8, 30)
-    network = random_network(problem, 10, 0)
-    expected = problem.objective(polish(network, problem))
-    for scale in (2.0**140, 2.0**-140):
-        scaled = qsdp.TrainingProblem(problem.X * scale, problem.y, beta=problem.beta * scale**2)
-        start = qsdp.BilinearNetwork(network.U, network.V, network.alpha / scale**2)
-        assert scaled.objective(polish(start, scaled)) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("n_jobs", [2, -1])
@@ -407,9 +364,8 @@ def single(monkeypatch):
     monkeypatch.setattr("qsdp.refinement._choice._LARGEST", 0)
 
 
-@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize(("free", "activation"), [(False, None), (True, "relu_like")])
 @pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("activation", [None, "relu_like"])
 def test_no_single_move_helps_in_single_precision(loss, free, activation, single):
     problem = random_problem(6, 12, 40, loss, beta=0.02, activation=activation)
     check_locally_optimal(random_network(problem, 10, 1, free=free), problem)

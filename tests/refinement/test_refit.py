@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +15,11 @@ from brute_force import ACTIVATIONS, random_neurons, random_problem, random_vect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qsdp import BilinearNetwork, TrainingProblem, refit, solve_and_sample
-from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp import BilinearNetwork, TrainingProblem, refit
+from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES, SCALAR_LOSSES
 
-FUZZ = settings(max_examples=20, deadline=None, derandomize=True)
+FUZZ = settings(max_examples=10, deadline=None, derandomize=True)
 LIFTS: list[tuple[int, Any]] = [(2, None), (3, "relu_like"), (2, (0.7, 0.0, -0.4)), (3, None), (4, "quadratic")]
 
 
@@ -85,9 +84,8 @@ def _key(u: np.ndarray, v: np.ndarray) -> bytes:
 # -- large data of the squared loss ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("outputs", [None, 1, 3])
-@pytest.mark.parametrize(("levels", "activation"), LIFTS)
-@pytest.mark.parametrize("beta", [1e-6, 5.0])
+@pytest.mark.parametrize(("outputs", "beta"), [(None, 1e-6), (1, 5.0), (3, 1e-6), (3, 5.0)])
+@pytest.mark.parametrize(("levels", "activation"), LIFTS[:3])
 def test_few_rows_serve_as_all_samples(
     outputs: int | None, levels: int, activation: Any, beta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +153,7 @@ def test_free_weights_are_optimal(loss: str) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_free_weights_of_several_outputs_are_optimal(loss: str) -> None:
-    for seed, (levels, activation) in enumerate(LIFTS[:3]):
+    for seed, (levels, activation) in enumerate(LIFTS[:2]):
         problem = vector_problem(seed, loss, levels=levels, activation=activation)
         network = draw(problem, 15, seed)
         refitted = refit(network, problem)
@@ -200,15 +198,6 @@ def test_penalties_too_high_for_any_neuron(shape: str) -> None:
     assert problem.objective(refitted) == at_zero(problem)
     assert refitted.n_neurons == 1
     assert not np.any(refitted.alpha)
-
-
-def test_a_looser_tolerance_is_still_no_worse() -> None:
-    problem = random_problem(5, 4, 40, "logistic", beta=0.02)
-    network = draw(problem, 60, scale=1e-3)
-    optimum = best_second_layer(network, problem)
-    for tol in (1e-1, 1e-3, 1e-9):
-        objective = problem.objective(refit(network, problem, tol=tol))
-        assert optimum * (1 - 1e-7) <= objective <= optimum * (1 + 1.1 * tol + 1e-8)
 
 
 def test_an_optimal_second_layer_stays() -> None:
@@ -262,7 +251,7 @@ def test_never_worse(
 
 @pytest.mark.parametrize("second_layer", ["free", "shared"])
 @pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
-@settings(FUZZ, max_examples=12)
+@settings(FUZZ, max_examples=8)
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 12), log_beta=st.floats(-4, 2), scale=st.floats(-4, 1))
 def test_never_worse_for_several_outputs(
     loss: str, second_layer: str, seed: int, m: int, log_beta: float, scale: float
@@ -363,21 +352,6 @@ def test_magnitudes_that_differ_become_one_even_if_that_is_worse() -> None:
     assert problem.objective(network) < problem.objective(refitted) <= at_zero(problem)
 
 
-def test_magnitudes_of_either_sign() -> None:
-    problem = TrainingProblem([[1.0], [2.0]], [-1.0, -4.0], beta=1e-9)
-    refitted = refit(BilinearNetwork([[1]], [[1]], [0.3]), problem, second_layer="shared")
-    assert refitted.predict(problem.X) == pytest.approx(problem.y, rel=1e-6)
-
-
-def test_one_magnitude_with_hardly_a_penalty() -> None:
-    problem = random_problem(0, 4, 20, beta=1e-12)
-    network = draw(problem, 9)
-    refitted = refit(network, problem, second_layer="shared")
-    column = oriented(network, problem)[:, 0]
-    scale = float(column @ problem.y / (column @ column))
-    assert problem.objective(refitted) == pytest.approx(problem.loss.value(scale * column, problem.y), rel=1e-7)
-
-
 def test_neurons_of_weight_zero_get_the_magnitude_too() -> None:
     problem = random_problem(0, 3, 12, beta=1e-3)
     U, V = random_neurons(np.random.default_rng(0), 4, problem)
@@ -385,16 +359,6 @@ def test_neurons_of_weight_zero_get_the_magnitude_too() -> None:
     assert np.array_equal(refitted.U, U)
     assert np.array_equal(refitted.V, V)
     assert refitted.shared_alpha
-
-
-def test_shared_weights_of_a_sample_lose_nothing_but_storage() -> None:
-    problem = vector_problem(0, "squared", n=30)
-    result = solve_and_sample(problem.X, problem.y, n_neurons=30, beta=problem.beta, random_state=0)
-    network = result.network
-    shared = refit(network, problem, second_layer="shared")
-    free = refit(network, problem)
-    assert shared.n_bits == network.n_bits
-    assert problem.objective(free) < problem.objective(shared) < problem.objective(network)
 
 
 # -- refusals ------------------------------------------------------------------------------------------
@@ -412,29 +376,6 @@ def test_neurons_that_serve_several_outputs_have_no_shared_magnitude() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "network"),
-    [
-        ("n_inputs 3, as the problem has; got 2", BilinearNetwork([[1, 1]], [[1, 1]], [0.5])),
-        ("n_outputs 1, as the problem has; got 2", BilinearNetwork([[1] * 3], [[1] * 3], [[0.5, 1.0]])),
-        (r"outputs of shape \(\), as the problem has; got \(1,\)", BilinearNetwork([[1] * 3], [[1] * 3], [[0.5]])),
-        ("levels 2, as the problem has; got 3", BilinearNetwork([[2] * 3], [[0] * 3], [0.5], levels=3)),
-        ("activation None", BilinearNetwork([[1] * 4], [[1] * 4], [0.5], activation="relu_like")),
-    ],
-)
-@pytest.mark.parametrize("second_layer", ["free", "shared"])
-def test_networks_that_do_not_fit(what: str, network: BilinearNetwork, second_layer: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"network must have {what}"):
-        refit(network, PROBLEM, second_layer=second_layer)
-
-
-def test_things_that_are_no_networks_and_problems() -> None:
-    with pytest.raises(InvalidTypeError, match="network must be a BilinearNetwork; got PolynomialNetwork"):
-        refit(NETWORK.to_polynomial(), PROBLEM)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError, match="problem must be a TrainingProblem; got ndarray"):
-        refit(NETWORK, PROBLEM.X)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"second_layer": "fre"}, "second_layer must be one of 'free', 'shared'; got 'fre'; did you mean 'free'"),
@@ -448,12 +389,3 @@ def test_things_that_are_no_networks_and_problems() -> None:
 def test_options_that_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         refit(NETWORK, PROBLEM, **options)
-
-
-def test_interrupts_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*args: Any, **options: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules["qsdp.column_generation.master"].Master, "solve", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        refit(NETWORK, PROBLEM)

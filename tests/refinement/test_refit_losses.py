@@ -28,8 +28,7 @@ def classes_problem(seed: int = 0, n: int = 60, *, blocks: bool = True) -> qsdp.
     return problem.with_beta(0.02 * qsdp.beta_max(problem))
 
 
-@pytest.mark.parametrize("blocks", [True, False])
-@pytest.mark.parametrize("loss", ["cross_entropy", "logistic", "huber"])
+@pytest.mark.parametrize(("loss", "blocks"), [("cross_entropy", True), ("logistic", False), ("huber", True)])
 def test_another_loss_is_the_refit_to_its_problem(loss: str, blocks: bool) -> None:
     problem = classes_problem(blocks=blocks)
     network = qsdp.column_generation(problem).network
@@ -66,7 +65,7 @@ def test_another_beta() -> None:
     assert problem.with_beta(smaller).objective(again) < problem.with_beta(smaller).objective(network)
 
 
-@pytest.mark.parametrize("bits", [2, 4, 8, 16])
+@pytest.mark.parametrize("bits", [2, 8])
 def test_weights_are_integers_of_so_many_bits_times_a_scale_of_each_output(bits: int) -> None:
     problem = classes_problem()
     network = qsdp.column_generation(problem).network
@@ -123,8 +122,7 @@ def test_rounding_in_the_norm_of_a_gram_matrix_is_the_best_up_to_single_moves() 
                 assert error <= (moved - alpha) @ gram @ (moved - alpha) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("blocks", [True, False])
-@pytest.mark.parametrize("loss", ["cross_entropy", "logistic", "hinge"])
+@pytest.mark.parametrize(("loss", "blocks"), [("cross_entropy", True), ("logistic", False), ("hinge", True)])
 def test_rounding_lowers_the_objective_below_that_of_rounded_weights(loss: str, blocks: bool) -> None:
     """The coordinate descent is at least as good as each weight rounded to the best of all common scales."""
     problem = classes_problem(n=200, blocks=blocks).with_loss(loss)
@@ -154,14 +152,3 @@ def test_bad_options_are_one_clear_error(options: dict[str, Any], said: str) -> 
     network = random_network(np.random.default_rng(0), problem.blocks, 3, 3)
     with pytest.raises(InvalidInputError, match=said):
         qsdp.refit(network, problem, **options)
-
-
-def test_targets_that_name_no_classes_are_refused() -> None:
-    problem = random_problem(0, n=30, n_outputs=2)
-    network = random_network(np.random.default_rng(0), problem.blocks, 3, 2)
-    for loss in ("cross_entropy", "hinge"):
-        with pytest.raises(InvalidInputError, match="are not classes"):
-            qsdp.refit(network, problem, loss=loss)
-    alone = problem.output(0)
-    with pytest.raises(InvalidInputError, match=r"are not classes|single output"):
-        alone.with_loss("cross_entropy")
