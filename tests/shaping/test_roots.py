@@ -81,12 +81,6 @@ def test_indefinite_matrices_are_decomposed():
     np.testing.assert_allclose(root @ root, (vectors * np.maximum(values, 0.0)) @ vectors.T, atol=1e-12)
 
 
-def test_diagonal_covariances_have_their_entries():
-    Q = np.diag([1.0, 4.0, 0.25, 1.0])
-    np.testing.assert_array_equal(matrix_of(root_of(Q)), np.diag([1.0, 2.0, 0.5, 1.0]))
-    assert smallest_eigenvalue(Q) == 0.25
-
-
 def relaxation_of(N, rank, outputs=1):
     """A feasible point of a low rank and a padded diagonal, as few rows give it, without a solve."""
     rng = np.random.default_rng(N)
@@ -156,8 +150,3 @@ def test_the_constant_of_wide_data_is_not_searched(monkeypatch):
     found, closed = qsdp.shape_covariance(relaxation), qsdp.shape_covariance(relaxation, "krivine")
     assert (found.method, closed.method) == ("krivine, because the side of Z exceeds 5", "krivine")
     np.testing.assert_array_equal(found.Q, closed.Q)
-
-
-def test_time_limits_are_checked():
-    with pytest.raises(qsdp.exceptions.InvalidInputError, match="time_limit must be a finite number > 0; got 0"):
-        qsdp.shape_covariance(relaxation_of(3, 2), time_limit=0)
