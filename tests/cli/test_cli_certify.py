@@ -141,17 +141,6 @@ def test_a_sampled_model_gets_the_bound_of_the_optimum(
     assert check(capsys, "label.cert")[0] == 0
 
 
-def test_several_outputs_levels_and_a_lifted_activation(
-    trained: Path, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = run("certify", trained / "kind.qsdp", trained / "iris.csv")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "3 levels, 3 outputs" in figure(result.stdout, "network")
-    stored = qsdp.load(trained / "kind.qsdp").certificate_
-    assert qsdp.load_certificate("kind.cert").lower_bound == pytest.approx(stored.lower_bound, rel=1e-5)
-    assert check(capsys, "kind.cert")[0] == 0
-
-
 def test_less_than_was_asked_for(optimal: Path, trained: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sampled, data = [trained / "label.qsdp", trained / "messy.csv"], optimal / "messy.csv"
     stored = qsdp.load(optimal / "squared.qsdp").certificate_
@@ -225,13 +214,3 @@ def test_files_that_are_refused(trained: Path, here: Path) -> None:
     assert "is the input" in refused("certify", "bad.qsdp", data, "--force", "--output", "bad.qsdp")
     assert "TRAIN.csv" in refused("certify", model)
     assert sorted(path.name for path in here.iterdir()) == before
-
-
-def test_a_failed_save_leaves_nothing(trained: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*arguments: object) -> None:
-        raise OSError(28, "No space left on device", "label.cert")
-
-    monkeypatch.setattr("qsdp._utils.atomic_files.os.replace", fail)
-    for options in ([], ["--no-data"]):
-        assert "No space left" in refused("certify", trained / "label.qsdp", trained / "messy.csv", *options)
-    assert list(here.iterdir()) == []

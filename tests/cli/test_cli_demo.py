@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 from cli_program import figure, number, refused, run
 
 import qsdp
-from qsdp.cli._demo_command import _choice
 
 
 @pytest.mark.parametrize(
@@ -56,22 +54,6 @@ def test_demo_of_a_proven_optimum() -> None:
     n_neurons = int(number(result.stdout, "network"))
     assert figure(result.stdout, "why these") == f"column generation ended with {n_neurons} neurons"
     assert figure(result.stdout, "proof") == "neither more neurons nor longer training can lower the objective"
-
-
-@pytest.mark.parametrize("better", [1, -1])
-@pytest.mark.parametrize(("differing", "decided"), [(0, False), (3, False), (4, True)])
-def test_advice_needs_two_standard_errors(differing: int, decided: bool, better: int) -> None:
-    gains = np.repeat([better, 0.0], [differing, 30 - differing])
-    winner = "this network" if better > 0 else "ridge"
-    assert _choice("ridge", gains).startswith(f"{winner}: better by " if decided else "the 30 test rows do not say")
-
-
-def test_iris_gives_no_advice() -> None:
-    """One of 30 flowers is not a difference."""
-    text = run("demo").stdout
-    assert re.search(r"^network +100.0 % +accuracy on test rows", text, re.MULTILINE)
-    assert re.search(r"^in 8 bits +96.7 % +accuracy on test rows", text, re.MULTILINE)
-    assert figure(text, "choose") == "the 30 test rows do not say: within two standard errors"
 
 
 def test_demo_of_several_classes() -> None:

@@ -78,24 +78,6 @@ def test_compiled_code_predicts_as_the_model_of_the_file(trained: Path, target: 
     assert code.compile().predict(X)[sure].tolist() == model.predict(X)[sure].tolist()
 
 
-def test_export_of_a_network(here: Path) -> None:
-    NETWORK.save("my net.qsdp")
-    assert run("export", "my net.qsdp", "--to", "c").exit_code == 0
-    assert (here / "my_net.c").read_text() == to_c(NETWORK, name="my_net").source
-
-
-@pytest.mark.parametrize(
-    ("model", "name"), [("größe", "grosse"), ("2 Änderung-é", "model_2_Anderung_e"), ("模型", "model")]
-)
-def test_default_names_are_identifiers_where_they_must_be(here: Path, model: str, name: str) -> None:
-    NETWORK.save(f"{model}.qsdp")
-    for to, suffix in (("c", ".c"), ("verilog", ".v")):
-        assert run("export", f"{model}.qsdp", "--to", to).exit_code == 0
-        assert (here / f"{name}{suffix}").exists()
-    subprocess.run(["gcc", *FLAGS, "-c", f"{name}.c"], cwd=here, check=True)
-    assert run("export", f"{model}.qsdp", "--to", "js").exit_code == 0
-
-
 @pytest.mark.parametrize("target", ["label", "price", "kind"])
 def test_export_as_onnx(trained: Path, here: Path, target: str) -> None:
     pytest.importorskip("onnx")

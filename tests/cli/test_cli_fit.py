@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_program import FIT_LABEL, FIT_PRICE, figure, messy, number, refused, run
+from cli_program import FIT_LABEL, figure, messy, number, refused, run
 
 import qsdp
 from qsdp.pipeline import run_pipeline
@@ -31,20 +31,6 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     assert model.network_.n_neurons in {8, 16, 32, 64, 128}
     assert (model.loss, model.network_.lifted) == ("auto", True)
     assert sorted(path.name for path in here.iterdir()) == ["messy.csv", "messy.qsdp"]
-
-
-def test_fit_a_number_with_other_options(here: Path) -> None:
-    (here / "messy.csv").write_bytes(messy())
-    result = run(
-        *FIT_PRICE, "--loss", "huber", "--test-size", 0, "--neurons", 30, "--beta", 2, "--seed", 5,
-        "--output", "m.qsdp",
-    )  # fmt: skip
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "120 training + 0 test rows" in result.stdout
-    assert "standard deviation" in figure(result.stdout, "target")
-    assert "standardised target" in figure(result.stdout, "objective")
-    assert "test rows" not in result.stdout.split("R²")[1]
-    assert qsdp.load("m.qsdp").network_.n_neurons == 30
 
 
 def test_fit_several_classes(trained: Path) -> None:
@@ -144,16 +130,6 @@ def test_fit_and_refine(here: Path, options: list[Any]) -> None:
     assert objectives["exact"] - bounds["exact"] <= 1e-6 * objectives["exact"]
 
 
-def test_fit_exact_without_time(here: Path) -> None:
-    (here / "messy.csv").write_bytes(messy())
-    result = run(*FIT_LABEL, "--refine", "exact", "--time-limit", "1e-9")
-    assert result.exit_code == 0
-    assert "not finished: time limit" in figure(result.stdout, "refined")
-    assert "globally optimal" not in result.stdout
-    model = qsdp.load("messy.qsdp")
-    assert model.certificate_.lower_bound <= model.certificate_.objective
-
-
 def test_fit_needs_force_to_overwrite(here: Path) -> None:
     (here / "messy.csv").write_bytes(messy())
     (here / "messy.qsdp").write_text("precious")
@@ -234,12 +210,6 @@ def test_files_that_cannot_be_learned_from(here: Path, text: str | None, options
     assert [path.name for path in here.iterdir()] == ([] if text is None else ["data.csv"])
 
 
-def test_a_folder_is_no_file(here: Path) -> None:
-    (here / "data").mkdir()
-    assert "folder without Parquet files" in refused("fit", "data", "--target", "y")
-    assert "Is a directory" in refused("predict", "data", "data")
-
-
 def test_a_failed_save_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: Any) -> None:
         raise OSError(28, "No space left on device", "m.qsdp")
@@ -279,15 +249,6 @@ def test_a_column_of_weights_is_remembered_and_no_input(here: Path) -> None:
     assert "is not the file this model was trained on" in refused("certify", "data.qsdp", "other.csv", "--force")
 
 
-def test_balanced_classes(here: Path) -> None:
-    (here / "data.csv").write_text(weighted_table(["1"] * 20))
-    options = ["--target", "kind", "--drop", "price", "--drop", "w", "--test-size", 0, "--neurons", 50]
-    result = run("fit", "data.csv", "--encoding", "standard", *options, "--class-weight", "balanced")
-    assert figure(result.stdout, "weights").startswith("balanced classes: ")
-    # As the classifier of Python, which has tests of its own.
-    assert qsdp.load("data.qsdp").class_weight == "balanced"
-
-
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
@@ -306,24 +267,6 @@ def test_bad_weights(here: Path, weights: list[str], message: str) -> None:
     assert message in refused("fit", "data.csv", "--target", "kind", "--weights", "w")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--target", "kind", "--weights", "kind"],
-            "column 'kind' cannot be both the weights and",
-        ),
-        (["--target", "kind", "--weights", "w", "--drop", "w"], "cannot be both the weights and the target or dropped"),
-        (["--target", "kind", "--weights", "v"], "has no column 'v'"),
-        (["--target", "kind", "--class-weight", "even"], "--class-weight must be one of 'balanced'; got 'even'"),
-        (["--target", "price", "--class-weight", "balanced"], "is for classes, but target 'price' is a number"),
-    ],
-)
-def test_bad_options_of_weights(here: Path, options: list[str], message: str) -> None:
-    (here / "data.csv").write_text(weighted_table(["1"] * 20))
-    assert message in refused("fit", "data.csv", *options)
-
-
 def test_an_interrupted_training_writes_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: Any, **options: Any) -> Any:
         with pytest.raises(KeyboardInterrupt):
@@ -337,17 +280,3 @@ def test_an_interrupted_training_writes_nothing(here: Path, monkeypatch: pytest.
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted\n")
     assert sorted(path.name for path in here.iterdir()) == ["messy.csv", "messy.qsdp"]
     assert (here / "messy.qsdp").read_text() == "precious"
-
-
-def test_an_interrupted_polish_is_the_last_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    polishes = []
-
-    def interrupted(network: Any, *rest: Any, **options: Any) -> Any:
-        polishes.append(network)
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr("qsdp.refinement.polishing.Run", interrupted)
-    (here / "messy.csv").write_bytes(messy())
-    result = run(*FIT_LABEL)
-    assert (result.exit_code, len(polishes)) == (130, 1)
-    assert [path.name for path in here.iterdir()] == ["messy.csv"]

@@ -15,7 +15,7 @@ from browser import browser, findings, messages, needs_browser, overflows, resiz
 from cli_program import figure, inputs, refused, run, split
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, roc_auc_score
+from sklearn.metrics import r2_score
 
 import qsdp
 from qsdp.report import make_report
@@ -168,62 +168,6 @@ def test_numbers_beside_rivals(trained: Path) -> None:
     assert float(error) == pytest.approx(gains.std(ddof=1) / np.sqrt(len(gains)), abs=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ((50, 50), ["accuracy", "balanced accuracy", "AUC"]),
-        ((65, 35), ["accuracy", "balanced accuracy", "AUC"]),
-        ((90, 10), ["balanced accuracy", "accuracy", "AUC"]),
-        ((40, 40, 41), ["accuracy", "balanced accuracy"]),
-        ((60, 30, 30), ["balanced accuracy", "accuracy"]),
-    ],
-)
-def test_uneven_classes_are_led_by_what_they_do_not_flatter(
-    here: Path, counts: tuple[int, ...], expected: list[str]
-) -> None:
-    rng = np.random.default_rng(0)
-    y = np.repeat(np.arange(len(counts)), counts)
-    a, b = y + 0.7 * rng.normal(size=(2, len(y)))
-    lines = [f"{u:.3f},{v:.3f},{'xyz'[k]}" for u, v, k in zip(a, b, y, strict=True)]
-    (here / "t.csv").write_text("\n".join(["a,b,kind", *lines]) + "\n")
-    fit = ("fit", "t.csv", "--target", "kind", "--encoding", "standard", "--refine", "none", "--beta", "5%")
-    assert run(*fit, "--neurons", 30).exit_code == 0
-    report = make_report("t.qsdp", "t.csv")
-    scores = report.scores["test rows"]
-    assert list(scores) == expected
-    model = qsdp.load("t.qsdp")
-    rows = split(read_table("t.csv"), "kind")[1]
-    truth, X = rows["kind"].to_numpy(), inputs(model, rows)
-    predicted = model.predict(X)
-    assert scores["accuracy"] == pytest.approx(accuracy_score(truth, predicted), rel=1e-12)
-    assert scores["balanced accuracy"] == pytest.approx(balanced_accuracy_score(truth, predicted), rel=1e-12)
-    if "AUC" in scores:
-        assert scores["AUC"] == pytest.approx(roc_auc_score(truth, model.decision_function(X)), rel=1e-12)
-    assert ("The classes are uneven" in report.to_html()) == (expected[0] == "balanced accuracy")
-    # The comparison is by the measure that leads.
-    judged = report.facts["judged"]
-    assert judged["rivals"][0][1] == judged["scores"][-1][2] == f"{100.0 * scores[expected[0]]:.1f} %"
-    if expected[0] == "balanced accuracy":
-        assert judged["rivals"][-1][1] == f"{100.0 / len(counts):.1f} %"
-
-
-def test_errors_are_weighted_as_the_score_is(here: Path) -> None:
-    rng = np.random.default_rng(0)
-    a, w = rng.normal(size=60), rng.integers(1, 9, size=60)
-    y = a**2 + rng.normal(size=60)
-    lines = [f"{x},{target},{weight}" for x, target, weight in zip(a, y, w, strict=True)]
-    (here / "weighted.csv").write_text("\n".join(["a,y,w", *lines]) + "\n")
-    assert run("fit", "weighted.csv", "--target", "y", "--weights", "w", "--encoding", "standard").exit_code == 0
-    facts = dict(make_report("weighted.qsdp", "weighted.csv").facts["judged"]["errors"])
-    model = qsdp.load("weighted.qsdp")
-    rows = split(read_table("weighted.csv"), "y")[1]
-    errors = model.predict(inputs(model, rows)) - rows["y"].to_numpy(float)
-    weights = rows["w"].to_numpy(float)
-    expected = np.sqrt(np.average(errors**2, weights=weights)), np.average(np.abs(errors), weights=weights)
-    found = facts["root mean square error"], facts["mean absolute error"]
-    assert [float(text) for text in found] == pytest.approx(expected, rel=1e-3)
-
-
 def test_less_data_gives_less(trained: Path, here: Path) -> None:
     model = trained / "price.qsdp"
     titles = ["Try it", "Certificate", "Importances of the columns", "Size", "Provenance"]
@@ -234,18 +178,6 @@ def test_less_data_gives_less(trained: Path, here: Path) -> None:
     assert list(other.scores) == ["rows"]
     assert other.facts["judged"]["rivals"] == []
     assert other.to_html().count("<svg") == 1
-
-
-def test_a_folder_of_parquet_files_is_a_table(trained: Path, here: Path) -> None:
-    pytest.importorskip("pyarrow")
-    table = read_table(trained / "messy.csv").head(40)
-    (here / "rows").mkdir()
-    for name, part in (("b", table[20:]), ("a", table[:20])):
-        part.to_parquet(here / "rows" / f"{name}.parquet", index=False)
-    report = make_report(trained / "price.qsdp", "rows")
-    assert list(report.scores) == ["rows"]
-    digest = hashlib.sha256(b"".join((here / "rows" / f"{name}.parquet").read_bytes() for name in "ab")).hexdigest()
-    assert ("data", "rows", digest) in report.facts["files"]
 
 
 def test_names_are_text(here: Path) -> None:

@@ -124,50 +124,12 @@ def test_decimal_commas_are_read_with_the_option(here: Path) -> None:
         assert message in refused("predict", "commas.qsdp", "commas.csv", option, value)
 
 
-def test_columns_of_lists_may_be_dropped(here: Path) -> None:
-    pytest.importorskip("pyarrow")
-    frame = pd.DataFrame({"x": np.arange(40.0) % 7, "tags": [["a", "b"]] * 40, "y": ["u", "v"] * 20})
-    frame.to_parquet("data.parquet")
-    result = run("fit", "data.parquet", "--target", "y", *FAST, "--drop", "tags")
-    assert result.exit_code == 0, result.stderr
-    assert "'tags' (--drop)" in figure(result.stdout, "dropped")
-
-
-def test_classes_that_often_mean_missing_are_counted_or_kept(here: Path) -> None:
-    kinds = ["Apnea", "Insomnia", "None"]
-    (here / "data.csv").write_text("x,y\n" + "".join(f"{k % 3}.{k},{kinds[k % 3]}\n" for k in range(60)))
-    result = run("fit", "data.csv", "--target", "y", *FAST)
-    assert "20 without 'y' left out ('None' 20; --missing says what counts as missing)" in result.stdout
-    assert "Warning: rows whose target 'y' counts as missing are left out ('None' 20; --missing" in result.stderr
-    exact = ("--encoding", "standard", "--beta", "1%", "--neurons", 100)
-    result = run("fit", "data.csv", "--target", "y", *exact, "--missing", "?,x", "--force")
-    assert figure(result.stdout, "target") == "'y', 3 classes: 'Apnea', 'Insomnia', 'None'"
-    assert qsdp.load("data.qsdp").table_.missing == ("", "?", "x")
-    # The model remembers it.
-    predicted = run("predict", "data.qsdp", "data.csv")
-    assert {line.split(",")[0] for line in predicted.stdout.splitlines()[1:]} == set(kinds)
-    assert "on 60 rows with 'y'" in predicted.stderr
-    # In Parquet, text is text.
-    pytest.importorskip("pyarrow")
-    pd.read_csv("data.csv", keep_default_na=False).to_parquet("data.parquet", index=False)
-    result = run("fit", "data.parquet", "--target", "y", *FAST, "--output", "typed.qsdp")
-    assert figure(result.stdout, "target") == "'y', 3 classes: 'Apnea', 'Insomnia', 'None'"
-
-
 @pytest.mark.parametrize("labels", [["007", "7"], ["5%", "10%"], ["2024-01-01", "2024-01-02"], ["1.0", "2.5"]])
 def test_predictions_are_labels_as_written(here: Path, labels: list[str]) -> None:
     (here / "data.csv").write_text("x,y\n" + "".join(f"{k},{labels[k > 20]}\n" for k in range(40)))
     assert run("fit", "data.csv", "--target", "y", *FAST, "--task", "classification").exit_code == 0
     result = run("predict", "data.qsdp", "data.csv")
     assert {line.split(",")[0] for line in result.stdout.splitlines()[1:]} == set(labels)
-
-
-def test_an_integer_of_few_values_may_be_classes(here: Path) -> None:
-    (here / "data.csv").write_text("x,y\n" + "".join(f"{k},{k % 3}\n" for k in range(40)))
-    result = run("fit", "data.csv", "--target", "y", *FAST)
-    assert figure(result.stdout, "target").endswith("; of 3 values: --task classification if they are classes")
-    (here / "data.csv").write_text("x,y\n" + "".join(f"{k},{k % 11}\n" for k in range(60)))
-    assert "--task" not in run("fit", "data.csv", "--target", "y", *FAST, "--force").stdout
 
 
 def test_identifiers_and_the_index_of_a_data_frame_are_left_out(here: Path) -> None:
@@ -191,62 +153,12 @@ def test_identifiers_and_the_index_of_a_data_frame_are_left_out(here: Path) -> N
     assert list(qsdp.load("typed.qsdp").feature_names_in_) == ["key", "x"]
 
 
-def test_a_few_odd_entries_of_a_number_column_are_missing_and_named(here: Path) -> None:
-    rows = [f"{k},{'yes' if k > 30 else 'no'}" for k in range(60)]
-    rows[7] = "unknown,no"
-    (here / "data.csv").write_text("\n".join(["x,y", *rows]) + "\n")
-    result = run("fit", "data.csv", "--target", "y", *FAST)
-    message = "column 'x' holds numbers, but 1 of 48 entries are not numbers, such as 'unknown' in line 9; they"
-    assert result.stderr.count(message) == 1
-    assert figure(result.stdout, "numeric") == "'x'"
-
-
 def test_test_rows_are_checked_before_training(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = set(held_out(60)[:8])
     entries = ["far" if k in words else str(k) for k in range(60)]
     (here / "data.csv").write_text("x,y\n" + "".join(f"{one},{'ab'[k > 30]}\n" for k, one in enumerate(entries)))
     monkeypatch.setattr("qsdp.estimators.QuantizedNetworkClassifier.fit", lambda *_: pytest.fail("trained"))
     assert "in which most of its entries here cannot be read" in refused("fit", "data.csv", "--target", "y", *FAST)
-
-
-def test_numbers_among_which_limits_make_text_have_a_line(here: Path) -> None:
-    entries = ["<0.1" if k % 4 == 0 else f"{k % 20}.5" for k in range(80)]
-    rows = "".join(f"{one},{['12 kg', '3 lb'][k % 2]},{k}\n" for k, one in enumerate(entries))
-    (here / "data.csv").write_text(f"limit,unit,y\n{rows}")
-    result = run("fit", "data.csv", "--target", "y", *FAST)
-    assert (result.exit_code, result.stderr.count("is read as categories")) == (0, 2)
-    assert "Warning: column 'limit' is read as categories, because of entries such as '<0.1'" in result.stderr
-    # Most of many numbers in several units may be distinct, so that they count as identifiers.
-    rows = "".join(f"{k / 2}°{'N' if k % 3 else 'S'},{k % 7},{k % 5}\n" for k in range(80))
-    (here / "data.csv").write_text(f"lat,x,y\n{rows}")
-    result = run("fit", "data.csv", "--target", "y", *FAST, "--force")
-    assert result.stderr.count("column 'lat' is read as categories, because of entries such as ") == 1
-
-
-def test_rare_categories_have_one_warning(here: Path) -> None:
-    rows = "".join(f"v{k % 40},{k % 7},{'ab'[k % 3 > 0]}\n" for k in range(200))
-    (here / "data.csv").write_text(f"kind,x,y\n{rows}")
-    result = run("fit", "data.csv", "--target", "y", "--max-categories", "10", *FAST)
-    assert (result.exit_code, result.stderr.count("entries outside the categories")) == (0, 1)
-
-
-def test_another_kind_than_in_training_is_one_error(here: Path) -> None:
-    rows = [(f"{k}.5", f"2024-01-{k % 28 + 1:02}", ["TRUE", "false"][k % 2], "uvw"[k % 3], k % 11) for k in range(60)]
-    (here / "data.csv").write_text("a,b,c,d,y\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
-    result = run("fit", "data.csv", "--target", "y", *FAST)
-    assert figure(result.stdout, "numeric") == "'a', 'b' (dates)"
-    assert figure(result.stdout, "categorical") == "'c' (2 values), 'd' (3 values)"
-    new = pd.read_csv("data.csv", dtype=str).head(20)
-    for column, entry, what in (("a", "1,5", "numbers"), ("b", "5.1.2024", "dates"), ("c", "yes", "true/false")):
-        new.assign(**{column: entry}).to_csv("new.csv", index=False)
-        message = refused("predict", "data.qsdp", "new.csv", "--output", "p.csv")
-        assert f"column {column!r} holds {what} written like " in message
-        assert f"most of its entries here cannot be read, such as {entry!r} in line 2; write the column as" in message
-        assert not (here / "p.csv").exists()
-    new.assign(other="1").to_csv("new.csv", index=False)
-    result = run("predict", "data.qsdp", "new.csv")
-    assert "Warning: 'new.csv': ignored the columns that were not used in training: 'other'\n" in result.stderr
-    assert result.stdout == "\n".join(run("predict", "data.qsdp", "data.csv").stdout.split("\n")[:21]) + "\n"
 
 
 @pytest.mark.parametrize("n_rows", [1, 5000])
@@ -288,14 +200,3 @@ def test_predictions_to_a_device(here: Path) -> None:
     assert run("fit", "data.csv", "--target", "y", *FAST).exit_code == 0
     assert run("predict", "data.qsdp", "data.csv", "--output", os.devnull).exit_code == 0
     assert not Path(os.devnull).is_file()
-
-
-def test_files_of_python_are_named(here: Path) -> None:
-    X, y = qsdp.datasets.load_bundled("iris")
-    qsdp.QuantizedNetworkClassifier(random_state=0, encoding="standard").fit(X, y).save("python.qsdp")
-    qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5]).save("network.qsdp")
-    (here / "data.csv").write_text("x,y\n1,2\n")
-    for name, what in (("python", "an estimator that was saved in Python"), ("network", "a network")):
-        message = f"'{name}.qsdp' holds {what}, without the columns of a table; in Python, qsdp.load('{name}.qsdp')"
-        assert message in refused("predict", f"{name}.qsdp", "data.csv")
-        assert message in refused("certify", f"{name}.qsdp", "data.csv")

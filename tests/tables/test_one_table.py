@@ -97,9 +97,7 @@ def dask_of(table: pd.DataFrame) -> tuple[Any, ...]:
     return tuple(dd.from_pandas(part, npartitions=3) for part in (rows.drop(columns="label"), rows["label"]))
 
 
-@pytest.mark.parametrize(
-    ("loss", "encoding"), [("squared", "auto"), ("logistic", "standard"), ("squared", "both"), ("logistic", "both")]
-)
+@pytest.mark.parametrize(("loss", "encoding"), [("squared", "auto"), ("logistic", "both")])
 def test_predictions_are_equal_from_everywhere(tables: dict[str, pd.DataFrame], loss: str, encoding: str) -> None:
     fitted = {name: classifier(loss, encoding).fit(inputs(table), table["label"]) for name, table in tables.items()}
     first = fitted["frame"]
@@ -132,8 +130,7 @@ def test_nested_lists_give_the_same(tables: dict[str, Any], encoding: str) -> No
     )
 
 
-@pytest.mark.parametrize("encoding", ["both", "standard"])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize(("loss", "encoding"), [("squared", "standard"), ("logistic", "both")])
 def test_rows_that_are_elsewhere_give_the_same(tables: dict[str, pd.DataFrame], loss: str, encoding: str) -> None:
     frame, text = tables["frame"], tables["csv"]
     here = classifier(loss, encoding).fit(frame.drop(columns="label"), frame["label"])
@@ -170,8 +167,7 @@ def test_a_row_is_predicted_alike_alone_and_among_others(tables: dict[str, pd.Da
         np.testing.assert_allclose(alone, model.decision_function(X)[::7], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_the_command_line_gives_the_model_of_python(tmp_path: Path, loss: str) -> None:
+def test_the_command_line_gives_the_model_of_python(tmp_path: Path) -> None:
     def printed(*arguments: Any) -> str:
         result = run(*arguments)
         assert result.exit_code == 0, result.stderr
@@ -180,9 +176,9 @@ def test_the_command_line_gives_the_model_of_python(tmp_path: Path, loss: str) -
     typed().to_csv(tmp_path / "table.csv", index=False)
     typed().to_parquet(tmp_path / "table.parquet", index=False)
     rows, predictions = read_table(tmp_path / "table.csv"), {}
-    model = fit_to(classifier(loss, "auto"), rows, "label", test_size=0.2)
+    model = fit_to(classifier("logistic", "auto"), rows, "label", test_size=0.2)
     expected = model.decision_function(rows[list(model.feature_names_in_)])
-    options = ["--target", "label", "--loss", loss, "--neurons", 30, "--beta", "5%", "--tol", 1e-10]
+    options = ["--target", "label", "--loss", "logistic", "--neurons", 30, "--beta", "5%", "--tol", 1e-10]
     for kind in ("csv", "parquet"):
         printed("fit", tmp_path / f"table.{kind}", *options, "--output", tmp_path / f"{kind}.qsdp")
         for other in ("csv", "parquet"):

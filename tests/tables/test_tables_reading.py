@@ -7,7 +7,6 @@ import gzip
 import lzma
 import os
 import pickle
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_files import write
 
-from qsdp.exceptions import InvalidInputError, MissingPackageError, QSDPWarning
+from qsdp.exceptions import InvalidInputError, QSDPWarning
 from qsdp.tables import read_table, table_chunks
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -41,11 +40,6 @@ def test_delimiters_newlines_and_byte_order_marks(tmp_path: Path, delimiter: str
     read = read_table(write(tmp_path, mark + (newline.join(lines) + newline).encode()))
     assert read.to_dict("list") == {"a b": ["1", "2"], "ü": ["x", "y, z; |"]}
     assert (read.index.name, read.index.tolist()) == ("line", [2, 3])
-
-
-def test_decimal_commas_do_not_mislead_the_sniffer(tmp_path: Path) -> None:
-    assert list(read_table(write(tmp_path, "a;b\n1,5;2,5\n3,5;4,5\n")).columns) == ["a", "b"]
-    assert list(read_table(write(tmp_path, "price, net;size\n1;2\n3;4\n5;6\n")).columns) == ["price, net", "size"]
 
 
 def test_a_first_line_of_excel_names_the_delimiter(tmp_path: Path) -> None:
@@ -116,15 +110,6 @@ def test_unreadable_files(tmp_path: Path, text: str | bytes, message: str) -> No
     assert message in str(caught.value)
 
 
-def test_long_entries_are_read(tmp_path: Path) -> None:
-    assert read_table(write(tmp_path, "a,b\n1," + "x" * 200_000 + "\n"))["b"].str.len().tolist() == [200_000]
-
-
-def test_a_delimiter_after_the_last_field_is_ignored(tmp_path: Path) -> None:
-    table = read_table(write(tmp_path, "a,b\n1,2,\n3,4,\n"))
-    assert {name: table[name].tolist() for name in table} == {"a": ["1", "3"], "b": ["2", "4"]}
-
-
 OTHERS = {
     "JSON": [
         b'{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n',
@@ -153,11 +138,6 @@ def test_files_of_other_formats_are_named(tmp_path: Path, what: str) -> None:
             read_table(write(tmp_path, contents))
 
 
-def test_names_and_texts_in_brackets_are_no_json(tmp_path: Path) -> None:
-    assert list(read_table(write(tmp_path, "[a],[b]\n1,2\n")).columns) == ["[a]", "[b]"]
-    assert list(read_table(write(tmp_path, "{a},b\n1,2\n")).columns) == ["{a}", "b"]
-
-
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_comments_above_the_names_of_columns(tmp_path: Path, newline: str) -> None:
     lines = ["# made by hand, on", "#a,b", "", "sep=;", "a,1;#b", "1;# 2", "# 3;4"]
@@ -179,15 +159,6 @@ def test_delimiters_after_the_last_field_and_columns_without_entries(tmp_path: P
             warnings.simplefilter("error")
             read = read_table(write(tmp_path, text))
         assert read.to_dict("list") == {"a": ["1", "3"], "b": ["2", "4"]}
-
-
-@pytest.mark.parametrize("first", ["none", "years", "m/s", "age", "", "?"])
-def test_every_line_below_the_header_is_a_row(tmp_path: Path, first: str) -> None:
-    for header in ("age", "age,height"):
-        more = header.count(",") * ",1"
-        path = write(tmp_path, f"{header}\n{first}{more}\n" + "".join(f"{k}{more}\n" for k in range(30)))
-        expected = [None if first in {"none", "", "?"} else first, *map(str, range(30))]
-        assert read_table(path)["age"].tolist() == expected
 
 
 def test_a_blank_line_is_a_row_only_in_a_table_of_one_column(tmp_path: Path) -> None:
@@ -336,15 +307,6 @@ def test_the_index_that_pandas_stores_is_left_out_with_a_line(tmp_path: Path) ->
     assert list(read_table(tmp_path / "column.parquet").columns) == ["index", "a"]
 
 
-def test_the_columns_of_partitions_are_read(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "kind": list("uvuv"), "year": [2020, 2020, 2021, 2021]})
-    frame.to_parquet(tmp_path / "parts", partition_cols=["kind", "year"])
-    read = read_table(tmp_path / "parts")
-    rows = sorted(zip(read["a"], read["kind"], read["year"], strict=True))
-    assert rows == list(zip(frame["a"], frame["kind"], frame["year"], strict=True))
-
-
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_parts_of_a_folder_may_have_other_types_and_columns(tmp_path: Path, order: tuple[int, ...]) -> None:
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -375,16 +337,3 @@ def test_periods_in_parquet_are_refused_with_the_remedy(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "data.parquet")
     with pytest.raises(InvalidInputError, match=r"column 'month' holds periods.*frame\['month'\]\.dt\.to_timestamp"):
         read_table(tmp_path / "data.parquet")
-
-
-def test_partitions_may_have_names_of_several_types(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "year": ["2020", "later", None]})
-    frame.to_parquet(tmp_path / "parts", partition_cols=["year"])
-    assert read_table(tmp_path / "parts").sort_values("a")["year"].tolist() == ["2020", "later", None]
-
-
-def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
-    with pytest.raises(MissingPackageError, match="pip install pyarrow"):
-        read_table(write(tmp_path, b"PAR1....PAR1", "data.parquet"))

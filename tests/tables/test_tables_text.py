@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from table_files import write
 
-import qsdp
 from qsdp.encoding import TableEncoder
 from qsdp.exceptions import InvalidInputError, InvalidTypeError, QSDPWarning
 from qsdp.tables import read_table, table_chunks
@@ -68,15 +64,6 @@ def test_numbers_are_rewritten_with_a_point(
     assert parts == [[entry] for entry in entries.values()]
 
 
-@given(st.integers(-(10**15), 10**15), st.sampled_from([("{:,}", ",", "."), ("{:_}", "_", ","), ("{:,}", ",", ".")]))
-def test_integers_in_groups_are_integers(
-    tmp_path_factory: pytest.TempPathFactory, number: int, how: tuple[str, str, str]
-) -> None:
-    form, thousands, decimal = how
-    path = write(tmp_path_factory.getbasetemp(), f"a;b\n{form.format(number)};x\n", "groups.csv")
-    assert read_table(path, decimal=decimal, thousands=thousands)["a"].tolist() == [str(number)]
-
-
 def test_a_point_that_is_no_separator_makes_categories_with_a_warning(tmp_path: Path) -> None:
     path = write(tmp_path, "a;b;c\n1,5;2,5;1.2.3\n1.234;3,5;4.5.6\n;4;7\n")
     with pytest.warns(QSDPWarning) as caught:
@@ -113,21 +100,3 @@ def test_wrong_arguments_are_refused_before_the_file_is_read(options: dict[str, 
     for read in (read_table, lambda path, **options: list(table_chunks(path, **options))):
         with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
             read("absent.csv", **options)
-
-
-def test_separators_need_not_be_named_twice(tmp_path: Path) -> None:
-    """Models of equal numbers are equal, however a file writes them."""
-    rng = np.random.default_rng(0)
-    values = (3000.0 * rng.standard_normal((40, 2))).round(2)
-    fitted = []
-    for decimal, thousands, delimiter in ((".", None, ","), (",", ".", ";"), (".", "'", ";")):
-        marks = str.maketrans({",": thousands or "", ".": decimal})
-        rows = [delimiter.join(f"{value:,}".translate(marks) for value in row) for row in values]
-        path = write(tmp_path, f"a{delimiter}b\n" + "\n".join(rows))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            read = read_table(path, decimal=decimal, thousands=thousands)
-        model = qsdp.QuantizedNetworkRegressor(beta=0.1, random_state=0)
-        fitted.append(model.fit(read, values[:, 0] * values[:, 1]).predict(read))
-    np.testing.assert_array_equal(fitted[0], fitted[1])
-    np.testing.assert_array_equal(fitted[0], fitted[2])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from table_files import KINDS, REFINED, fit_to, rows_csv, rows_table, table, trained, write
 
 import qsdp
 from qsdp.estimators.table_source import TableSource
-from qsdp.exceptions import InvalidInputError, QSDPWarning
+from qsdp.exceptions import InvalidInputError
 from qsdp.tables import read_table
 from qsdp.tables.training_tables import (
     inputs_in,
@@ -57,33 +54,6 @@ def test_columns_that_number_the_rows_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "task", "kind"),
-    [
-        (["b", "a", "b", "a"], "auto", None),
-        (["10", "9", "10", "9"], "auto", None),
-        (["1", "1.0", "0", "0.0"], "auto", None),
-        (["1", "2", "3", "4"], "auto", "number"),
-        (["0", "1", "0", "1"], "regression", "number"),
-        (["0", "1", "1", "0"], "classification", None),
-        (["b", "c", "b", "a"], "auto", None),
-        (["10", "9", "2.0", "2"], "classification", None),
-        (["true", "false", "true", "false"], "auto", None),
-        (["01", "02", "10", "11"], "auto", None),
-        (["007", "12", "100", "5"], "auto", None),
-        (["0.1", "0", "0.5", "1"], "auto", "number"),
-        (["1%", "2%", "3%", "4%"], "auto", None),
-        (["1,5", "2,5", "3,5", "4"], "auto", None),
-        (["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], "auto", "date"),
-        ([1.0, 2.0, 3.0, 4.0], "auto", "number"),
-        ([True, False, True, False], "auto", None),
-    ],
-)
-def test_the_task_is_that_of_the_entries(entries: list[Any], task: str, kind: str | None) -> None:
-    source = source_of(table({"x": list("1234"), "y": entries}), "y", task=task)
-    assert source.kind == kind
-
-
-@pytest.mark.parametrize(
     ("entries", "task", "message"),
     [
         (["a", "a", "a"], "auto", "target 'y' of 'data.csv' holds only 'a'; there is nothing to learn"),
@@ -103,12 +73,6 @@ def test_targets_that_cannot_be_learned(entries: list[Any], task: str, message: 
     assert message in str(caught.value)
 
 
-def test_classes_that_differ_only_in_case_have_a_line() -> None:
-    labels = ["Yes", "no", "yes", "YES"]
-    with pytest.warns(QSDPWarning, match="'y' of 'data.csv': the classes 'YES', 'Yes', 'yes' differ only in"):
-        source_of(table({"x": list("1234"), "y": labels}), "y")
-
-
 def test_markers_of_missing_targets_count_among_numbers_only() -> None:
     numbers = table({"x": list("12345"), "y": ["1", ".", "2.5", "3", "."]})
     source = source_of(numbers, "y")
@@ -117,46 +81,6 @@ def test_markers_of_missing_targets_count_among_numbers_only() -> None:
     text = table({"x": list("1234"), "y": ["a", ".", "a", "."]})
     source = source_of(text, "y")
     assert targets_of(source, with_target(source, text)).tolist() == ["a", ".", "a", "."]
-
-
-def test_more_than_a_hundred_classes_are_refused_and_some_listed() -> None:
-    labels = [f"c{i:03}" for i in range(101)]
-    numbers = [str(i) for i in range(101)]
-    with pytest.raises(InvalidInputError, match=r"101 classes, at most 100 .*'c007' \(1\), … \(101 in all\)$"):
-        source_of(table({"x": numbers, "y": labels}), "y")
-    with pytest.raises(InvalidInputError, match=r"'7' \(1\), … \(101 in all\); use --task regression"):
-        source_of(table({"x": numbers, "y": numbers}), "y", task="classification")
-    assert source_of(table({"x": numbers[:100], "y": labels[:100]}), "y").kind is None
-
-
-def test_targets_that_look_like_numbers_have_the_remedy() -> None:
-    padded = [f"{i:03}" for i in range(101)]
-    with (
-        pytest.warns(QSDPWarning, match="column 'y' is read as categories, because of entries such as '000'"),
-        pytest.raises(InvalidInputError, match="101 classes, at most 100"),
-    ):
-        source_of(table({"x": padded, "y": padded}), "y")
-    with pytest.warns(QSDPWarning, match="column 'y' is read as categories, because of entries such as '000'"):
-        assert source_of(table({"x": padded[:50], "y": padded[:50]}), "y").kind is None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert source_of(table({"x": padded[:4], "y": ["<=50K", ">50K"] * 2}), "y").kind is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"target": "labl"}, "no column 'labl'; it has .*did you mean 'label'"),
-        ({"drop": ["x", "y"]}, "no columns 'x', 'y'"),
-        ({"drop": ["label"]}, "both the target and dropped"),
-        ({"weights": "label"}, "cannot be both the weights and the target or dropped"),
-        ({"weights": "size", "drop": ["size"]}, "cannot be both the weights and the target or dropped"),
-        ({"drop": ["size", "colour", "smooth", "price", "grade"]}, "no column left to learn from"),
-    ],
-)
-def test_columns_that_contradict_each_other(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        source_of(rows_table(), **{"target": "label", **changes})
 
 
 def test_inputs_are_the_other_columns_by_name() -> None:
@@ -170,13 +94,6 @@ def test_inputs_are_the_other_columns_by_name() -> None:
         inputs_of(model, rows[["colour"]])
     with pytest.raises(InvalidInputError, match=r"the data frame has no column 'size'; .* did you mean 'sise'"):
         inputs_of(model, pd.DataFrame({"sise": [1.0], "colour": ["red"], "smooth": ["y"]}))
-
-
-def test_columns_that_are_not_used_may_be_absent() -> None:
-    rows = table({"a": list("12345678"), "b": ["1"] * 8, "y": list("abbaabab")})
-    model = fit_to(qsdp.QuantizedNetworkClassifier(random_state=0, encoding="standard"), rows, "y", test_size=0.0)
-    assert model.encoder_.dropped_ == {"b": "constant"}
-    np.testing.assert_array_equal(model.predict(inputs_of(model, rows[["a"]])), model.predict(rows[["a", "b"]]))
 
 
 def test_weights_are_numbers_that_are_not_negative() -> None:
@@ -280,26 +197,6 @@ def test_another_table_has_another_problem(kind: str, tmp_path: Path) -> None:
         problem_on(model, table({"a": ["1"]}))
 
 
-def test_a_column_of_weights_belongs_to_the_problem(tmp_path: Path) -> None:
-    rows = rows_table()
-    weights = [str(k % 4) for k in range(len(rows))]
-    model = fit_to(
-        qsdp.QuantizedNetworkClassifier(random_state=0, class_weight="balanced"),
-        rows.assign(w=np.array(weights, dtype=object)),
-        "label",
-        ["price", "grade"],
-        weights="w",
-        test_size=0.2,
-    )
-    model.save(tmp_path / "model.qsdp")
-    loaded, fitted = qsdp.load(tmp_path / "model.qsdp"), model.result_.problem
-    problem = problem_on(loaded, rows.assign(w=weights))
-    np.testing.assert_array_equal(problem.sample_weight, fitted.sample_weight)
-    assert problem.objective(loaded.network_) == model.certificate_.objective
-    assert None is problem_if_trained(loaded, rows)
-    assert None is problem_if_trained(loaded, rows.assign(w="1"))
-
-
 def test_targets_are_read_in_the_kind_of_training() -> None:
     source = source_of(table({"x": list("1234"), "y": ["1.5", "2.5", "3.5", "4"]}), "y")
     assert targets_of(source, table({"y": ["2", "7.25"]})).tolist() == [2.0, 7.25]
@@ -342,13 +239,6 @@ def test_labels_are_integers_or_text_as_written(entries: list[Any], labels: list
     found = labels_of(column(entries))
     assert found.tolist() == labels
     assert found.dtype == (np.int64 if isinstance(labels[0], int) else object)
-
-
-@given(st.lists(st.sampled_from(["1", "1.0", "01", "2.", "2", "x", "-3", "-3.00"]), min_size=1), st.randoms())
-def test_labels_do_not_depend_on_the_order_of_rows(entries: list[str], rng: Any) -> None:
-    found = dict(zip(entries, labels_of(column(entries)).tolist(), strict=True))
-    rng.shuffle(entries)
-    assert dict(zip(entries, labels_of(column(entries)).tolist(), strict=True)) == found
 
 
 def test_labels_of_other_rows_are_written_as_those_of_training() -> None:
