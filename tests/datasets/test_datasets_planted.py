@@ -75,21 +75,6 @@ def test_samples_and_weights_have_the_stated_laws():
     assert np.abs(z).max() < 5
 
 
-def test_smallest_sizes():
-    planted = make_planted(n=1, d=1, n_neurons=1)
-    assert planted.X.shape == (1, 1)
-    assert planted.y[0] == pytest.approx(
-        planted.network.alpha[0] * planted.X[0, 0] ** 2 * planted.network.U[0, 0] * planted.network.V[0, 0]
-    )
-
-
-def test_random_state_may_be_a_generator():
-    rng = np.random.default_rng(4)
-    first, second = make_planted(random_state=rng), make_planted(random_state=rng)
-    np.testing.assert_array_equal(first.X, make_planted(random_state=4).X)
-    assert not np.array_equal(first.X, second.X)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "name"),
     [

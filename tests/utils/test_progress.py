@@ -50,11 +50,6 @@ def test_stages_are_shown_on_the_standard_error(refine, names, figures, capfd):
     assert quiet.certificate.lower_bound == loud.certificate.lower_bound
 
 
-def test_solvers_that_tell_nothing_are_shown_without_figures(capfd):
-    qsdp.solve_and_sample(X, Y, 40, 0.5, solver="scs", random_state=0, verbose=True)
-    assert stages_of(capfd.readouterr().err)["solve"] == ""
-
-
 def test_errors_of_arguments_are_those_of_silent_calls():
     with pytest.raises(InvalidTypeError, match="verbose must be True, False or an integer >= 0; got 'yes'"):
         qsdp.solve_and_sample(X, Y, verbose="yes")
@@ -127,13 +122,6 @@ def test_every_long_call_shows_stages_where_asked(name, capfd):
         call(verbose="yes")
 
 
-def test_large_problems_without_relaxation_show_its_solve(capfd):
-    data, targets = qsdp.datasets.make_planted(n=40, d=30, n_neurons=3, random_state=0)
-    problem = qsdp.TrainingProblem(data, targets, beta=0.5)
-    qsdp.column_generation(problem, time_limit=2.0, verbose=True)
-    assert list(stages_of(capfd.readouterr().err)) == ["solve", "exact"]
-
-
 # -- one display -----------------------------------------------------------------------------------------
 
 
@@ -151,40 +139,6 @@ def test_notebooks_get_what_logs_get(capfd, notebook):
     assert list(stages_of(capfd.readouterr().err)) == ["solve", "shape", "sample", "certify"]
     qsdp.solve_and_sample(X, Y, 40, 0.5, random_state=0)
     assert capfd.readouterr() == ("", "")
-
-
-FITS = {
-    qsdp.QuantizedNetworkClassifier: {"beta": 0.5},
-    qsdp.QuantizedNetworkRegressor: {"beta": 0.5},
-}
-
-
-@pytest.mark.filterwarnings("ignore:the certified gap is")
-@pytest.mark.parametrize("estimator", FITS, ids=lambda one: one.__name__)
-def test_long_fits_in_notebooks_show_their_stages_unasked(estimator, capfd, monkeypatch, request):
-    target = np.sign(Y) if hasattr(estimator, "predict_proba") else Y
-
-    def fit(**settings):
-        return estimator(40, encoding="standard", refine="none", random_state=0, **FITS[estimator], **settings).fit(
-            X, target
-        )
-
-    monkeypatch.setattr("qsdp._utils.bars._UNASKED_SECONDS", 0.0)
-    # Outside a notebook, nothing is shown.
-    fit()
-    assert capfd.readouterr() == ("", "")
-    request.getfixturevalue("notebook")
-    fit(verbose=False)
-    assert capfd.readouterr() == ("", "")
-    fit()
-    written = capfd.readouterr()
-    assert written.out == ""
-    assert "solve" in {name_of(line) for line in written.err.splitlines()}
-
-
-def name_of(line):
-    """Return the stage of a line such as "2 s, solve 40%: objective 1"."""
-    return line.split(", ")[1].split(" ")[0].removesuffix(":")
 
 
 @pytest.mark.filterwarnings("ignore:the certified gap is")

@@ -209,15 +209,6 @@ def test_numbers_of_any_type_are_numbers(kind: type) -> None:
         refused("beta", lambda beta=beta: TrainingProblem(X, Y, beta=beta))
 
 
-def test_messages_about_shapes_show_the_shapes() -> None:
-    assert "(8,)" in refused("X", lambda: TrainingProblem(X[:, 0], Y, beta=0.1))
-    assert "(1, 8, 3)" in refused("X", lambda: TrainingProblem(X[None], Y, beta=0.1))
-    assert "(8, 1, 1)" in refused("y", lambda: TrainingProblem(X, Y[:, None, None], beta=0.1))
-    message = refused("y", lambda: TrainingProblem(X, Y[:-1], beta=0.1))
-    assert "8" in message
-    assert "7" in message
-
-
 def test_a_sparse_matrix_is_a_type_error_that_says_how_to_convert() -> None:
     with pytest.raises(InvalidTypeError, match=r"toarray\(\)"):
         TrainingProblem(scipy.sparse.csr_matrix(X), Y, beta=0.1)
@@ -236,12 +227,6 @@ def test_masked_entries_are_refused_and_a_mask_of_none_is_ignored() -> None:
     frame = pd.DataFrame({"_mask": [1.0, 2.0, 0.0, 1.0]})
     assert TrainingProblem(frame, y, beta=0.1) == TrainingProblem(frame.to_numpy(), y, beta=0.1)
     assert TrainingProblem(np.ma.array(X, mask=False), y, beta=0.1) == TrainingProblem(X, y, beta=0.1)
-
-
-@pytest.mark.parametrize("scale", [1e150, 1e-150])
-def test_messages_about_magnitudes_say_what_to_do(scale: float) -> None:
-    assert "rescale" in refused("X", lambda: TrainingProblem(X * scale, Y, beta=0.1))
-    assert "rescale" in refused("y", lambda: TrainingProblem(X, Y * scale, beta=0.1))
 
 
 # -- data of the estimators --------------------------------------------------------------------------
@@ -274,14 +259,6 @@ def estimator_cases() -> Iterator[Any]:
         yield pytest.param(QuantizedNetworkClassifier, X, value, "y", id=f"classifier y {name}")
 
 
-@pytest.mark.parametrize(("estimator", "data", "target", "name"), list(estimator_cases()))
-def test_estimators_refuse_bad_data_before_any_solve(estimator: type, data: Any, target: Any, name: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises((ValueError, TypeError)):
-            estimator().fit(data, target)
-
-
 def test_errors_of_the_estimators_about_data_are_errors_of_qsdp_that_name_the_argument() -> None:
     offenders = []
     for case in estimator_cases():
@@ -296,24 +273,9 @@ def test_errors_of_the_estimators_about_data_are_errors_of_qsdp_that_name_the_ar
     assert not offenders, "\n".join(offenders)
 
 
-def test_a_regressor_refuses_label_losses() -> None:
-    for loss in LABEL_LOSSES:
-        assert loss in refused("loss", lambda loss=loss: QuantizedNetworkRegressor(loss=loss).fit(X, LABELS))
-
-
 @pytest.mark.parametrize("name", ["nan", "frame of words", "frame with missing", "too large"])
 def test_without_an_encoding_data_must_be_numbers_of_usual_size(name: str) -> None:
     refused("X", lambda: QuantizedNetworkRegressor(encoding="none").fit(BAD_X[name], Y))
-
-
-def test_too_small_data_without_a_constant_column() -> None:
-    plain = {"encoding": "none", "activation": None, "constant_column": False}
-    refused("X", lambda: QuantizedNetworkRegressor(**plain).fit(X * 1e-150, Y))
-
-
-def test_the_single_class_is_shown_as_the_user_wrote_it() -> None:
-    message = refused("y", lambda: QuantizedNetworkClassifier().fit(X, np.ones(N)))
-    assert "np." not in message, message
 
 
 # -- parameters --------------------------------------------------------------------------------------
@@ -325,8 +287,6 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "n_neurons": [0, -1, 2.5, "3", True, None, 10**30],
     "loss": ["", "l2", None, 3, ["squared"], TrainingProblem],
     "solver": ["", "simplex", None, 1, True],
-    "shaping": ["", "none of them", None, 1],
-    "refine": ["polished", "", None, 0],
     "tol": [0, -1, np.nan, np.inf, *NOT_NUMBERS],
     "random_state": [-1, 1.5, "0", True, [0]],
     "levels": [129, 1, -2, 3.5, True, "2", None, 10**30],
@@ -336,7 +296,6 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "max_iter": [0, 1.5, "10", True, 10**400],
     "time_limit": [0, -1.0, np.nan, np.inf, "1", True],
     "method": ["", "cholesky", None, 1],
-    "constant_column": ["no", None, 2, 0.5],
 }
 
 #: Slips of the pen, and the name that the error has to suggest.
@@ -345,27 +304,12 @@ SLIPS: dict[str, list[tuple[str, str]]] = {
     "allocation": [("proportionl", "proportional"), ("Equal", "equal")],
     "loss": [("crossentropy", "cross_entropy"), ("sqared", "squared"), ("HINGE", "hinge")],
     "solver": [("SCS", "scs"), ("clarable", "clarabel"), ("Mosek", "mosek")],
-    "shaping": [("krivin", "krivine")],
-    "refine": [("None", "none")],
     "method": [("krivin", "krivine")],
 }
 
-ESTIMATOR_ARGUMENTS = (
-    "n_neurons",
-    "beta",
-    "loss",
-    "activation",
-    "levels",
-    "solver",
-    "allocation",
-    "tol",
-    "n_jobs",
-    "random_state",
-    "constant_column",
-)
-
 Entry = tuple[Callable[[TrainingProblem, qsdp.QSDPResult, dict[str, Any]], Any], tuple[str, ...]]
 
+#: What `solve_and_sample` and the estimators refuse is in `tests/test_options.py`.
 ENTRIES: dict[str, Entry] = {
     "TrainingProblem": (
         lambda p, r, kw: TrainingProblem(X, Y, **({"beta": 0.1} | kw)),
@@ -386,15 +330,6 @@ ENTRIES: dict[str, Entry] = {
     ),
     "with_levels": (lambda p, r, kw: p.with_levels(**kw), ("levels",)),
     "transfer": (lambda p, r, kw: r.relaxation.with_levels(**kw), ("levels",)),
-    "solve_and_sample": (
-        lambda p, r, kw: solve_and_sample(X, Y, **kw),
-        (
-            *("n_neurons", "beta", "loss", "levels", "activation"),
-            *("solver", "shaping", "refine", "tol", "allocation", "n_jobs", "random_state"),
-        ),
-    ),
-    "Regressor": (lambda p, r, kw: QuantizedNetworkRegressor(**kw).fit(X, Y), ESTIMATOR_ARGUMENTS),
-    "Classifier": (lambda p, r, kw: QuantizedNetworkClassifier(**kw).fit(X, LABELS), ESTIMATOR_ARGUMENTS),
 }
 
 
@@ -435,23 +370,6 @@ def test_slips_get_a_suggestion(
     assert f"did you mean {right!r}?" in message
 
 
-@pytest.mark.parametrize(("entry", "argument"), [(e, a) for e, (_, names) in ENTRIES.items() for a in names])
-def test_every_argument_is_covered(entry: str, argument: str) -> None:
-    assert BAD_PARAMETERS[argument]
-
-
-def test_far_off_names_list_what_is_allowed_and_suggest_nothing() -> None:
-    message = refused("loss", lambda: TrainingProblem(X, Y, beta=0.1, loss="zzzzzz"))
-    assert "did you mean" not in message
-    for name in ("absolute", "cross_entropy", "hinge", "huber", "logistic", "squared", "squared_hinge"):
-        assert repr(name) in message
-
-
-def test_long_values_are_cut_in_messages() -> None:
-    message = refused("loss", lambda: TrainingProblem(X, Y, beta=0.1, loss="x" * 10_000))
-    assert 60 < len(message) < 200
-
-
 @pytest.mark.parametrize("value", [None, 3, "net", X])
 def test_objects_of_the_wrong_class(value: Any, problem: TrainingProblem, result: qsdp.QSDPResult) -> None:
     refused("problem", lambda: solve_relaxation(value))
@@ -461,20 +379,6 @@ def test_objects_of_the_wrong_class(value: Any, problem: TrainingProblem, result
     # None is solved for.
     if value is not None:
         refused("relaxation", lambda: qsdp.certify(result.network, problem, value))
-
-
-@pytest.mark.parametrize("value", [None, 3, "net", X])
-def test_certify_refuses_what_is_no_network(value: Any, problem: TrainingProblem, result: qsdp.QSDPResult) -> None:
-    refused("network", lambda: qsdp.certify(value, problem, result.relaxation))
-
-
-def test_bad_arguments_of_relaxed_objective(problem: TrainingProblem) -> None:
-    for Z in (np.zeros((1, D, D + 1)), np.zeros((1, D + 1, D)), np.zeros((D, D)), np.full((1, D, D), np.nan)):
-        refused("Z", lambda Z=Z: problem.relaxed_objective([Z], [[0.0]]))
-    for matrices in (None, 0.0, np.zeros((D, D)), [np.zeros((1, D, D))] * 2):
-        refused("Z", lambda matrices=matrices: problem.relaxed_objective(matrices, [[0.0]]))
-    for rho in (-1.0, np.nan, "1", None, [0.0], [[-1.0]], [[np.nan]]):
-        refused("rho", lambda rho=rho: problem.relaxed_objective([np.zeros((1, D, D))], rho))
 
 
 def test_hierarchy_of_errors() -> None:
@@ -490,55 +394,6 @@ def test_hierarchy_of_errors() -> None:
     ):
         with pytest.raises(InvalidTypeError):
             call()
-
-
-@pytest.mark.parametrize("beta", [1, np.float32(0.5), np.int64(3), Fraction(1, 4), Decimal("0.3"), 5e-324])
-def test_good_betas(beta: Any) -> None:
-    assert TrainingProblem(X, Y, beta=beta).beta == float(beta)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [(0, 0, 0), (np.nan, 0, 0), (0, np.inf, 0), (1, 0, -np.inf), ("1", 0, 0), (True, 0, 0), (None, 1, 0), (1j, 0, 0)],
-    ids=str,
-)
-def test_bad_coefficients_of_an_activation(value: Any) -> None:
-    for call in (
-        lambda: TrainingProblem(X, Y, beta=0.1, activation=value),
-        lambda: solve_and_sample(X, Y, activation=value),
-        lambda: QuantizedNetworkRegressor(activation=value).fit(X, Y),
-        lambda: qsdp.BilinearNetwork([[1, 1]], [[1, 1]], [1.0], activation=value),
-    ):
-        refused("activation", call)
-
-
-@pytest.mark.parametrize("value", [2, 3, 128, np.int8(4), np.uint64(128)])
-def test_good_levels(value: Any) -> None:
-    problem = TrainingProblem(X, Y, beta=0.1, levels=value)
-    assert problem.levels == int(value)
-    assert type(problem.levels) is int
-    assert problem.dimension == D * (int(value) - 1)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        "quadratic",
-        "relu_like",
-        (1, 0, 0),
-        [0.1, 1, 0],
-        np.array([0.0, 1.0, 0.5]),
-        qsdp.PolynomialActivation(1, 2, 3),
-    ],
-    ids=str,
-)
-def test_good_activations(value: Any) -> None:
-    problem = TrainingProblem(X, Y, beta=0.1, activation=value)
-    assert problem.size == D + problem.lifted
-    assert problem == TrainingProblem(X, Y, beta=0.1, activation=problem.activation)
-    lifted = value is not None and value not in ("quadratic", (1, 0, 0)) if not isinstance(value, np.ndarray) else True
-    assert problem.lifted is lifted
 
 
 def test_a_problem_of_one_output_has_no_others() -> None:
