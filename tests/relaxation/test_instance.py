@@ -123,8 +123,8 @@ def test_cross_entropy_targets_are_never_scaled() -> None:
 
 
 @pytest.mark.parametrize("activation", [None, "quadratic", "relu_like", "linear_quadratic", (0.0, 1.0, 0.0)])
-@pytest.mark.parametrize("levels", [2, 4, 128])
-@pytest.mark.parametrize("scale", [1e-100, 1e-60, 1e60, 1e97])
+@pytest.mark.parametrize("levels", [2, 128])
+@pytest.mark.parametrize("scale", [1e-100, 1e97])
 @pytest.mark.parametrize("target_scale", [1e-100, 1.0, 1e99])
 def test_normalised_numbers_are_finite_at_the_limits(
     scale: float, target_scale: float, levels: int, activation: Any
@@ -235,8 +235,7 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
-@pytest.mark.parametrize("kind", ["full", "deficient", "few"])
-@pytest.mark.parametrize("n_outputs", [0, 3])
+@pytest.mark.parametrize(("kind", "n_outputs"), [("full", 0), ("deficient", 3), ("few", 3)])
 def test_reduced_problems_have_the_same_optimal_value(n_outputs: int, kind: str, options: dict[str, Any]) -> None:
     vector = tall_problem(5, 3, kind, n_outputs, beta=0.4, **options)
     assert Reduction.applies(Instance.from_problem(vector))

@@ -216,22 +216,6 @@ def test_zero_and_constant_outputs_do_no_harm(loss: str) -> None:
     assert_proven(relaxation)
 
 
-@every_loss
-def test_a_large_beta_needs_no_solve(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def explode(*_: object) -> None:
-        raise AssertionError("solved although zero is optimal")
-
-    for name, backend in BACKENDS.items():
-        monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
-    problem = random_vector_problem(1, 3, 9, 3, loss, beta=1e6)
-    with pytest.warns(qsdp.QSDPWarning, match="zero network is globally optimal") as caught:
-        relaxation = qsdp.solve_relaxation(problem)
-    assert len(caught) == 1
-    assert relaxation.rho.tolist() == [[0.0]] * 3
-    assert relaxation.lower_bound == pytest.approx(relaxation.objective, rel=1e-12)
-    assert_proven(relaxation)
-
-
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
 @pytest.mark.parametrize("kind", ["random", "infinite", "absent"])
 def test_solvers_that_return_garbage_do_no_harm(kind: str, loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,34 +315,6 @@ def test_mixed_up_targets_are_refused(loss: str, y: Any, message: str) -> None:
     assert "y must" in str(caught.value)
 
 
-@pytest.mark.parametrize("m", [1, 2])
-def test_fewer_neurons_than_outputs_are_refused_before_a_solve(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = random_vector_problem(0, 2, 9, 3, beta=0.1)
-    relaxation = qsdp.solve_relaxation(problem)
-    for name, backend in BACKENDS.items():
-        monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=None))
-    with pytest.raises(InvalidInputError, match=f"n_neurons must be at least 3, the number of outputs; got {m}"):
-        qsdp.solve_and_sample(problem.X, problem.y, m)
-    with pytest.raises(InvalidInputError, match=f"n_neurons must be at least 3.*got {m}"):
-        qsdp.sample_network(qsdp.shape_covariance(relaxation), m)
-
-
-def test_objective_of_a_vector_network_against_loops() -> None:
-    problem = random_vector_problem(0, 3, 6, 2, "squared", beta=0.3)
-    rng = np.random.default_rng(0)
-    U, V = rng.choice([-1, 1], size=(2, 4, 3))
-    alpha = rng.standard_normal((4, 2))
-    network = qsdp.BilinearNetwork(U, V, alpha)
-    total = 0.0
-    for x, y in zip(problem.X, problem.y, strict=True):
-        for k in range(2):
-            output = sum(alpha[j, k] * float(x @ U[j]) * float(x @ V[j]) for j in range(4))
-            total += (output - y[k]) ** 2
-    # (57): the 1-norm of every alpha_j.
-    total += 0.3 * 3 * sum(abs(value) for value in alpha.ravel())
-    assert problem.objective(network) == pytest.approx(total, rel=1e-12)
-
-
 @pytest.mark.parametrize("size", [1e3, 1e15, 1e17, 1e100, 1e300])
 def test_bounds_of_huge_duals_are_valid(size: float) -> None:
     problem = random_vector_problem(0, 3, 8, 3, "cross_entropy", beta=0.05)
@@ -378,16 +334,3 @@ def test_relaxed_objective_of_several_outputs() -> None:
     for bad_Z, bad_rho in (([Z[:1]], rho), ([Z], rho[:1]), ([[*Z, Z[0]]], [*rho, [1.0]]), (Z, rho)):
         with pytest.raises(InvalidInputError, match=r"^(Z|rho) must"):
             problem.relaxed_objective(bad_Z, bad_rho)
-
-
-def test_certify_refuses_networks_and_problems_of_other_shapes_of_outputs() -> None:
-    # One column is a vector: predictions of shape (n,) against targets of shape (n, 1) would broadcast.
-    problem = random_vector_problem(0, 3, 9, 1, beta=0.1)
-    scalar = problem.output(0)
-    plain = qsdp.BilinearNetwork([[1, 1, 1]], [[1, -1, 1]], [0.3])
-    vector = qsdp.BilinearNetwork([[1, 1, 1]], [[1, -1, 1]], [[0.3]])
-    expected = qsdp.certify(plain, scalar, qsdp.solve_relaxation(scalar)).objective
-    assert qsdp.certify(vector, problem, qsdp.solve_relaxation(problem)).objective == pytest.approx(expected)
-    for network, other in ((plain, problem), (vector, scalar)):
-        with pytest.raises(InvalidInputError, match="output"):
-            qsdp.certify(network, other, qsdp.solve_relaxation(other))

@@ -45,21 +45,19 @@ def assert_equal(one: qsdp.Relaxation, other: qsdp.Relaxation, rel: float) -> No
 VECTORS = [(loss, vector) for loss in LOSSES for vector in (False, True) if not (vector and LOSSES[loss].coupled)]
 
 
-@pytest.mark.parametrize(("n", "d"), SIZES)
 @pytest.mark.parametrize(("loss", "vector"), VECTORS)
-def test_interior_points_count_rows(loss, vector, n, d):
-    one, other = weighted(n, d, loss, vector=vector)
+def test_interior_points_count_rows(loss, vector):
+    one, other = weighted(*SIZES[not vector], loss, vector=vector)
     found, expected = solved(one, "interior", 2e-10), solved(other, "interior", 2e-10)
     # Kinks of many rows leave the method without digits, but their weights do not.
     assert found.relative_gap < 2e-9
     assert_equal(found, expected, 1e-9 + expected.relative_gap)
 
 
-@pytest.mark.parametrize(("n", "d"), SIZES)
 @pytest.mark.parametrize(("loss", "vector"), VECTORS)
-def test_splitting_counts_rows(loss, vector, n, d):
+def test_splitting_counts_rows(loss, vector):
     """Iterates are those of the rows, so that they agree beyond the tolerance."""
-    one, other = (solved(problem, "splitting", 1e-5, 100) for problem in weighted(n, d, loss, vector=vector))
+    one, other = (solved(problem, "splitting", 1e-5, 100) for problem in weighted(*SIZES[vector], loss, vector=vector))
     assert_equal(one, other, 1e-9)
 
 

@@ -15,17 +15,8 @@ from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import ScaledProblem, Settings
 from qsdp.relaxation.solution import finish
 from qsdp.relaxation.solvers.interior import coordinates
-from qsdp.relaxation.solvers.interior.cone import (
-    inverse_means,
-    largest_step,
-    predicted_product,
-    predictor_reach,
-    primal_step,
-)
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates, FormCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.lowrank import solve_low_rank
 from qsdp.relaxation.solvers.splitting import solve_splitting
-from qsdp.relaxation.solvers.splitting.acceleration import Anderson
 from qsdp.relaxation.solvers.splitting.data_step import GramStep, IterativeStep, KernelStep
 
 # -- splitting: the step through the data, and acceleration -----------------------------------------------
@@ -81,33 +72,6 @@ def test_steps_solve_the_same_problem(seed, n, d, outputs, w, activation):
             np.testing.assert_allclose(predictions, scaled @ T.reshape(outputs, -1).T, atol=1e-8 * amplified)
 
 
-def iterate(accelerated: bool, steps: int, n: int = 12) -> float:
-    """Return the distance from the fixed point of a linear map after some steps."""
-    rng = np.random.default_rng(0)
-    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    map_ = Q @ np.diag(np.linspace(0.2, 0.99, n)) @ Q.T
-    fixed = rng.standard_normal(n)
-    method, x = Anderson(), np.zeros(n)
-    for _ in range(steps):
-        image = fixed + map_ @ (x - fixed)
-        x = method.extrapolate(image, image - x) if accelerated else image
-    return float(np.linalg.norm(x - fixed))
-
-
-def test_acceleration_solves_linear_maps_as_krylov_methods_do():
-    assert iterate(True, 40) < 1e-5
-    assert iterate(False, 40) > 0.1
-
-
-def test_acceleration_goes_back_where_a_leap_led_astray():
-    method, images = Anderson(), []
-    for size in (1.0, 0.5, 0.25, 0.125):
-        images.append(np.array([size, size**2]))
-        point = method.extrapolate(images[-1], np.array([size, 0.5 * size**2]))
-    assert np.any(point != images[-1])
-    np.testing.assert_array_equal(method.extrapolate(np.array([9.0, 9.0]), np.array([100.0, 0.0])), images[-1])
-
-
 # -- single precision ---------------------------------------------------------------------------------------
 
 
@@ -144,18 +108,6 @@ def test_gaps_that_single_precision_leaves_close_in_double_precision(
     raw = solve_splitting(Instance.from_problem(problem).normalised()[0], Settings(1e-3, max_iter=500), step="gram")
     assert raw.status == "optimal"
     assert finish(ScaledProblem.from_problem(problem), raw, solver="", tol=1e-3, certified=True).status == "optimal"
-
-
-@pytest.mark.parametrize("activation", [None, "relu_like"])
-def test_products_of_low_rank_in_single_precision(monkeypatch: pytest.MonkeyPatch, activation: str | None) -> None:
-    monkeypatch.setattr("qsdp.relaxation.solvers.lowrank.factor_objective.WORK_FLOATS", 0)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 5))
-    problem = qsdp.TrainingProblem(X, X[:, 0] * X[:, 1] + 0.3 * X[:, 2], beta=2.0, activation=activation)
-    raw = solve_low_rank(Instance.from_problem(problem).normalised()[0], Settings(1e-5))
-    assert raw.status == "optimal"
-    ours = finish(ScaledProblem.from_problem(problem), raw, solver="", tol=1e-5)
-    assert ours.objective == pytest.approx(qsdp.solve_relaxation(problem, solver="interior").objective, rel=3e-5)
 
 
 # -- interior points: kernels, borders and steps to the boundary of the cone --------------------------------
@@ -240,43 +192,8 @@ def test_kernels_and_borders_of_blocks_are_sums_over_blocks():
     np.testing.assert_allclose(values, np.einsum("irab,rab->i", rows, rows[2]), atol=1e-12)
 
 
-def points(seed: int, size: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """Return a scaled step of shape (1, 2, N, N), symmetric, and the values of the scaled point."""
-    rng = np.random.default_rng(seed)
-    step = rng.standard_normal((1, 2, size, size))
-    return step + step.swapaxes(-1, -2), rng.uniform(0.5, 2.0, (1, 2, size))
-
-
 def lowest(values: np.ndarray, step: np.ndarray, length: float) -> float:
     """Return the lowest eigenvalue of the point so far along a step."""
     diagonal = np.zeros_like(step)
     np.einsum("...ii->...i", diagonal)[...] = values
     return float(np.linalg.eigvalsh(diagonal + length * step).min())
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_predictor_reaches_the_boundary_of_one_of_both_cones(seed: int) -> None:
-    change, values = points(seed)
-    for scale in (1e-3, 1.0, 30.0):
-        reach = predictor_reach(scale * change, inverse_means(values))
-        primal = primal_step(scale * change, values)
-        assert 0.0 < reach <= 1.0
-        assert min(lowest(values, scale * change, reach), lowest(values, primal, reach)) == pytest.approx(
-            0.0, abs=1e-12
-        )
-        at = np.zeros_like(change)
-        np.einsum("...ii->...i", at)[...] = values
-        expected = float(np.sum((at + reach * primal) * (at + reach * scale * change)))
-        assert predicted_product(scale * change, values, reach) == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_largest_step_is_that_of_the_worst_matrix(seed: int) -> None:
-    (first, values), (second, _) = points(seed), points(seed + 100)
-    for pair in ((first, second), (second, first)):
-        step = largest_step(pair, inverse_means(values), 1e6)
-        assert min(lowest(values, one, step) for one in pair) == pytest.approx(0.0, abs=1e-11)
-    assert largest_step((first, second), inverse_means(values), 0.5 * step) == 0.5 * step
-    first[0, 1, 3, 2] = first[0, 1, 2, 3] = np.nan
-    with pytest.raises(np.linalg.LinAlgError):
-        largest_step((first,), inverse_means(values), 1.0)
