@@ -55,8 +55,9 @@ def problem_of(seed: int, loss: str = "squared", dtype: str = "f8", **options: A
 # -- yes -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("dtype", ROWS)
+@pytest.mark.parametrize(
+    ("loss", "dtype"), [*((loss, "f8") for loss in LOSSES), *zip(LOSSES, ("f4", "i1", "u1", "i4"), strict=False)]
+)
 def test_files_of_rows_keep_their_type(
     loss: str, dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -511,7 +512,7 @@ def test_sums_of_no_samples(change: dict[str, Any], tmp_path: Path, capsys: pyte
 
 
 # The campaign of the checker tries thousands.
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_no_random_change_is_accepted_with_a_false_bound(
     seed: int, saved: tuple[Path, Path, str, float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

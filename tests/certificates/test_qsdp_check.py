@@ -214,12 +214,6 @@ def test_it_runs_with_numpy_alone(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_the_command_and_its_module_are_shipped() -> None:
-    settings_of_the_project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    assert 'qsdp-check = "qsdp_check:main"' in settings_of_the_project
-    assert settings_of_the_project.count("qsdp_check.py") == 3  # source archive, wheel, types
-
-
 def test_long_enumerations_report_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(0, 10**9, 5))
     monkeypatch.setattr(qsdp_check.time, "monotonic", lambda: next(now))

@@ -603,7 +603,7 @@ def test_enumeration_uses_up_the_capacity(seed: int, options: dict[str, Any]) ->
 
 @pytest.mark.filterwarnings("ignore:with beta")
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("seed", [0, 4, 8, 12, 16, 20, 24])
+@pytest.mark.parametrize("seed", [0, 8, 16, 24])
 def test_bounds_hold_and_are_close_to_those_of_the_relaxation(loss: str, seed: int) -> None:
     options = KINDS[seed % len(KINDS)]
     d = 2 if options.get("levels", 2) > 2 else 3
