@@ -16,7 +16,7 @@ from benchmarks.uci.data import Split, prepare, validation_splits
 from benchmarks.uci.suite import run
 from benchmarks.uci.trained import FloatBackprop, RoundedBackprop, RoundedReLU, StraightThrough
 
-CONVEX = ("qsdp-250", "qsdp-beta-10", "qsdp-4-levels", "qsdp-polynomial", "qsdp-polish")
+CONVEX = ("qsdp-beta-10", "qsdp-4-levels", "qsdp-polynomial")
 TRAINED = (RoundedBackprop, StraightThrough, RoundedReLU, FloatBackprop)
 
 
@@ -50,7 +50,7 @@ def test_networks_are_certified_on_the_training_part(name: str, iris: Split) -> 
     problem = model.result_.problem
     assert problem.n_samples == len(iris.y)
     assert certificate.lower_bound <= certificate.objective == pytest.approx(problem.objective(network))
-    m = {"qsdp-250": 250, "qsdp-polish": 250}.get(name, 2500)
+    m = 2500
     assert network.n_neurons == m
     assert network.levels == (4 if name == "qsdp-4-levels" else 2)
     assert (network.activation is None) == (name != "qsdp-polynomial")

@@ -191,8 +191,7 @@ def digits():
 
 
 @needs_compiler
-@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
-@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize(("loss", "n_classes"), [("squared", 2), ("cross_entropy", 10)])
 def test_classifiers_of_images(digits, tmp_path, loss, n_classes):
     X, y = (part[digits[1] < n_classes] for part in digits)
     names = np.array([f"digit {k}" for k in range(10)])[y]

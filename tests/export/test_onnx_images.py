@@ -37,8 +37,7 @@ def test_equal_to_the_code_in_c(geometry):
         assert np.all(np.abs(found["scores"] - scores) <= code.error + 1e-12 * np.abs(scores).max())
 
 
-@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
-@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize(("loss", "n_classes"), [("squared", 2), ("cross_entropy", 10)])
 def test_classifiers(loss, n_classes):
     from sklearn.datasets import load_digits
 

@@ -226,16 +226,6 @@ GROUPED: dict[str, Any] = {
     "weight zero, of an output without others": [[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 3.0]],
     "weight zero at both ends": [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]],
 }
-UNGROUPED: dict[str, Any] = {
-    "two values for an output": [[0.1, 0.0], [0.2, 0.0], [0.0, 1.0]],
-    "nearly one value": [[0.1, 0.0], [np.nextafter(0.1, 1), 0.0], [0.0, 1.0]],
-    "other order": [[0.0, 1.0], [1.0, 0.0]],
-    "interleaved": [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]],
-    "a neuron of two outputs": [[1.0, 1.0], [0.0, 1.0]],
-    "a neuron of no output": [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]],
-    "a neuron of no output, out of order": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]],
-    "opposite signs": [[1.0, 0.0], [-1.0, 0.0]],
-}
 
 
 @pytest.mark.parametrize("name", GROUPED)
@@ -248,18 +238,6 @@ def test_grouped_alpha_is_stored_as_one_float_an_output(tmp_path: Path, name: st
     assert arrays["shared"].shape == arrays["sizes"].shape == (network.n_outputs,)
     assert arrays["sizes"].sum() == network.n_neurons
     np.testing.assert_array_equal(load_network(tmp_path / "n").alpha, network.alpha)
-
-
-@pytest.mark.parametrize("name", UNGROUPED)
-def test_ungrouped_alpha_is_stored_in_full(tmp_path: Path, name: str) -> None:
-    network = vector(UNGROUPED[name])
-    assert not network.shared_alpha
-    network.save(tmp_path / "n")
-    _, _, arrays = read_archive(tmp_path / "n")
-    assert sorted(arrays) == ["alpha", "neurons"]
-    assert arrays["alpha"].tobytes() == network.alpha.tobytes()
-    assert load_network(tmp_path / "n").alpha.tobytes() == network.alpha.tobytes()
-    assert network.n_bits == 4 * network.n_neurons + 32 * network.alpha.size
 
 
 def test_alpha_is_shared_only_when_all_are_equal() -> None:
@@ -375,14 +353,6 @@ def test_every_level_and_nothing_else(levels: int, dtype: type) -> None:
                 BilinearNetwork(weights, np.full((1, 2), M), [1.0], levels=levels)
             with pytest.raises(InvalidInputError, match=rf"V must have entries .* only; found {value}$"):
                 BilinearNetwork(np.full((1, 2), M), weights, [1.0], levels=levels)
-
-
-@pytest.mark.parametrize("value", [0.5, 129.0, 257.0, 1e300, np.nan])
-@pytest.mark.parametrize("levels", [2, 3, 4, 128])
-def test_numbers_that_are_no_levels(levels: int, value: float) -> None:
-    M = levels - 1
-    with pytest.raises(InvalidInputError, match=r"\bU\b"):
-        BilinearNetwork([[M, value]], [[M, M]], [1.0], levels=levels)
 
 
 @pytest.mark.parametrize("levels", [2, 4, 128])
