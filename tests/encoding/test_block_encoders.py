@@ -108,11 +108,6 @@ def test_images_of_all_kinds_give_the_same_rows(tmp_path: Path) -> None:
     assert np.array_equal(nested.rows, expected.rows)
 
 
-def test_booleans_are_zeros_and_ones() -> None:
-    images = IMAGES[..., 0] > 100
-    assert Patches(2).fit_transform(images) == Patches(2).fit_transform(images.astype(np.uint8))
-
-
 def test_parts_and_batches_are_those_of_the_whole() -> None:
     images = RNG.integers(0, 256, (300, 20, 20)).astype(np.uint8)
     encoder = Patches(5, regions=2)
@@ -146,15 +141,6 @@ def test_images_of_another_scale_are_named() -> None:
         for one in (encoder, restored, Patches((2, 3), regions=1).fit(images)):
             with pytest.warns(QSDPWarning, match=f"X holds images of {here}, but those of training were uint8 from 0"):
                 one.transform(other)
-
-
-def test_learned_values_and_clones() -> None:
-    encoder = Patches(2, centre=10).fit(IMAGES)
-    assert encoder.constant_ == max(IMAGES.max() - 10, 10)
-    assert (encoder.image_shape_, encoder.n_features_in_) == ((8, 9, 2), 144)
-    assert not hasattr(clone(encoder), "layout_")
-    dark = encoder.transform(IMAGES // 2)
-    assert dark.omega == encoder.layout_.omega
 
 
 @pytest.mark.parametrize("m", [1, 3, 60])

@@ -390,14 +390,6 @@ def test_texts_that_identify_rows_have_no_inputs():
     assert not TableEncoder().fit(pd.DataFrame({"name": names[:20]})).dropped_
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_weights_of_constant_columns_warn_of_nothing():
-    for seed in range(20):
-        weights = np.random.default_rng(seed).random(50)
-        X = np.stack([np.arange(50.0), np.full(50, 0.1), np.full(50, 7.0)], axis=1)
-        TableEncoder("standard").fit(X, sample_weight=weights)
-
-
 @pytest.mark.parametrize("as_objects", [False, True])
 def test_periods_are_refused_with_the_remedy(as_objects: bool) -> None:
     months = pd.Series(pd.period_range("2024-01", periods=24, freq="M"), name="month")

@@ -62,31 +62,6 @@ def test_axes_that_are_none(call):
         call("axes")
 
 
-def test_interactions_take_two_axes():
-    _, ax = plt.subplots()
-    with pytest.raises(InvalidTypeError, match="ax must be two matplotlib axes or None; got 1"):
-        InteractionDisplay.from_estimator(MODEL, ax=ax)
-    with pytest.raises(InvalidTypeError, match="got 3"):
-        InteractionDisplay.from_estimator(MODEL, ax=[ax, ax, ax])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ObjectiveDisplay.from_result(MODEL), "result must be a QSDPResult; got QuantizedNetworkRegressor"),
-        (lambda: InteractionDisplay.from_effects(MODEL), "effects must be a Effects; got QuantizedNetworkRegressor"),
-        (lambda: InteractionDisplay.from_estimator(RESULT), "estimator must be a quantized network estimator"),
-        (lambda: ObjectiveDisplay.from_result(RESULT, sizes=10), "sizes must be numbers of neurons"),
-        (lambda: ObjectiveDisplay.from_result(RESULT, sizes="10"), "sizes must be numbers of neurons"),
-        (lambda: ObjectiveDisplay.from_result(RESULT, sizes=[2.5]), "sizes must be an integer >= 1; got 2.5"),
-    ],
-)
-def test_arguments_of_the_wrong_kind(call, message):
-    with pytest.raises(InvalidTypeError, match=message):
-        call()
-    assert plt.get_fignums() == []
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

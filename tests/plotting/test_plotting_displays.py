@@ -5,10 +5,7 @@ from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import qsdp
 from qsdp.plotting import InteractionDisplay, ObjectiveDisplay
@@ -93,13 +90,6 @@ def test_objective_of_refined_networks_has_no_limit(result):
     assert display.objectives[0, 0] < plain.objectives[0, 0]
 
 
-def test_objective_of_given_numbers():
-    display = ObjectiveDisplay(sizes=[1, 2], objectives=[[4.0], [3.0]], lower_bound=2.5).plot(color="red")
-    assert display.line_.get_color() == "red"
-    assert display.point_ is display.limit_ is display.band_ is None
-    assert (display.ax_.get_xscale(), display.ax_.get_yscale()) == ("linear", "linear")
-
-
 # --- interactions -------------------------------------------------------------------------------
 
 
@@ -131,19 +121,6 @@ def test_interactions_are_those_of_the_table():
     assert top == bottom
 
 
-def test_the_most_important_of_many_columns_are_shown_in_legible_names():
-    names = [f"a name that is much too long, of column {j}" for j in range(60)]
-    effects = effects_of(60, columns=names)
-    display = InteractionDisplay.from_effects(effects, n_columns=5)
-    assert len(display.columns_) == len(display.bars_) == 5
-    share = effects.importances[np.argsort(-effects.importances)[:5]].sum()
-    assert display.ax_[0].get_title() == f"main effects, 5 of 60 columns: {100 * share:.1f} %"
-    shown = [label.get_text() for label in display.ax_[0].get_yticklabels()]
-    assert len(set(shown)) == 5
-    assert max(map(len, shown)) <= 24
-    assert len(InteractionDisplay.from_effects(effects).columns_) == 16
-
-
 def test_interactions_of_one_output_and_of_one_column():
     effects = effects_of(3, C=2)
     display = InteractionDisplay.from_effects(effects, output=1, cmap="Greens")
@@ -153,16 +130,6 @@ def test_interactions_of_one_output_and_of_one_column():
     assert alone.image_.get_array().mask.all()
     nothing = qsdp.Effects.of(qsdp.QuadraticForm(np.zeros((2, 2))), [[0.0, 1.0]])
     assert [bar.get_width() for bar in InteractionDisplay.from_effects(nothing).bars_] == [0.0, 0.0]
-
-
-def test_interactions_of_a_pipeline_have_the_names_of_the_data_frame():
-    X, y = qsdp.datasets.load_bundled("iris")
-    frame = pd.DataFrame(X, columns=["sl", "sw", "pl", "pw"])
-    model = make_pipeline(
-        StandardScaler(), qsdp.QuantizedNetworkRegressor(8, beta=1.0, encoding="standard", random_state=0)
-    ).fit(frame, y)
-    for data in (None, frame):
-        assert sorted(InteractionDisplay.from_estimator(model, data).columns_) == ["pl", "pw", "sl", "sw"]
 
 
 # --- what all have in common --------------------------------------------------------------------
@@ -217,20 +184,3 @@ def test_figures_of_their_own_need_no_pyplot(classifier, result, name):
     FigureCanvasAgg(figure).draw()
     assert display.figure_ is figure
     assert plt.get_fignums() == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_labels_do_not_leave_the_figure(classifier, result, name):
-    display = drawn(classifier, result)[name](None)
-    display.figure_.canvas.draw()
-    renderer = display.figure_.canvas.get_renderer()
-    box = display.figure_.bbox
-    for ax in np.atleast_1d(display.ax_):
-        for label in (ax.xaxis.label, ax.yaxis.label, ax.title, *filter(None, [ax.get_legend()])):
-            if isinstance(label, plt.Text) and not label.get_text():
-                continue
-            extent = label.get_window_extent(renderer)
-            assert extent.x0 >= box.x0 - 1
-            assert extent.y0 >= box.y0 - 1
-            assert extent.x1 <= box.x1 + 1
-            assert extent.y1 <= box.y1 + 1

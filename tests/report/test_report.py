@@ -77,15 +77,6 @@ def test_other_files_have_no_report(tmp_path: Path) -> None:
             make_report(tmp_path / name)
 
 
-def test_pages_end_in_html(saved: Path, tmp_path: Path) -> None:
-    report = make_report(saved / "arrays.qsdp")
-    report.save(tmp_path / "a.html")
-    assert (tmp_path / "a.html").read_text("utf-8") == report.to_html()
-    with pytest.raises(InvalidInputError, match=r"the name of a report must end in \.html; got '.*a\.md'"):
-        report.save(tmp_path / "a.md")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
-
-
 def without_script(page: str) -> str:
     """Return a page without its only script, which ends the body."""
     parts = re.fullmatch(r"(.*)<script type=\"module\">(.*)</script>\s*</body>\s*</html>\s*", page, re.DOTALL)

@@ -77,12 +77,6 @@ def address(models: dict[str, Any], name: str) -> str:
     return Path(models["folder"], f"{name}.html").as_uri()
 
 
-def fields(driver: Any) -> dict[str, Any]:
-    """The control of each column by the text of its label."""
-    found = driver.find_elements("css selector", ".field > :last-child")
-    return {driver.execute_script("return arguments[0].labels[0].firstChild.data", one): one for one in found}
-
-
 #: What the page shows, read at once: entries of the controls, the answer, bars of a kind, and the sum.
 SHOWN = """
 const section = document.getElementById("trial");
@@ -237,44 +231,6 @@ def test_what_is_wrong_is_said(driver: Any, tmp_path: Path) -> None:
     assert serious_findings(driver) == []
 
 
-def test_columns_of_small_effects_are_folded(driver: Any, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 20))
-    model = QuantizedNetworkRegressor(60, encoding="none", **{**SETTINGS, "beta": "0.5%"})
-    model.fit(X, X[:, 3] * X[:, 17] + 0.01 * X.sum(axis=1)).save(tmp_path / "wide.qsdp")
-    make_report(tmp_path / "wide.qsdp").save(tmp_path / "wide.html")
-    driver.get((tmp_path / "wide.html").as_uri())
-    shown = [name for name, one in fields(driver).items() if one.is_displayed()]
-    largest = np.argsort(-model.feature_importances_, kind="stable")[:12]
-    assert shown == [f"x{place}" for place in sorted(largest)]
-    driver.find_element("tag name", "summary").click()
-    assert driver.find_element("tag name", "summary").text == "8 more columns"
-    assert sum(one.is_displayed() for one in fields(driver).values()) == 20
-
-
-def test_answers_keep_up_where_effects_are_many(driver: Any, tmp_path: Path) -> None:
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 320))
-    model = QuantizedNetworkRegressor(5, encoding="none", **{**SETTINGS, "beta": "90%"}).fit(X, X[:, 3] * X[:, 17])
-    model.save(tmp_path / "wide.qsdp")
-    make_report(tmp_path / "wide.qsdp").save(tmp_path / "wide.html")
-    driver.get((tmp_path / "wide.html").as_uri())
-    answer, total = driver.find_element("tag name", "output"), driver.find_element("class name", "sum")
-
-    def explained() -> bool:
-        shown = re.search(r": ([\u2212\d.,e-]+)\. ", total.text)
-        return bool(shown and shown[1] == answer.text)
-
-    WebDriverWait(driver, 30).until(lambda _: explained())
-    before = answer.text
-    driver.find_element("css selector", "input[type=range]").send_keys(Keys.END)
-    assert answer.text != before
-    WebDriverWait(driver, 30).until(lambda _: explained())
-
-
 def test_without_scripts_it_is_the_report(models: dict[str, Any], driver: Any) -> None:
     driver.get(address(models, "three"))
     hidden = driver.execute_script("const it = document.getElementById('trial'); it.remove(); return it.innerText")
@@ -301,10 +257,3 @@ def test_no_other_script_runs(driver: Any, models: dict[str, Any], tmp_path: Pat
         assert driver.find_element("id", "trial").is_displayed() == (old == "</main>")
         assert driver.title == "three"
         assert "Content Security Policy" in " ".join(messages(driver))
-
-
-def test_what_javascript_cannot_hold_has_the_report_without_it(tmp_path: Path) -> None:
-    X, y = qsdp.datasets.load_bundled("iris")
-    model = QuantizedNetworkClassifier(30, encoding="none", **SETTINGS).fit(X, np.where(y > 0, 2**53 + 1, 0))
-    model.save(tmp_path / "large.qsdp")
-    assert make_report(tmp_path / "large.qsdp").facts["script"] is None
