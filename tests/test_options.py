@@ -6,17 +6,14 @@ import importlib
 import inspect
 import re
 import typing
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import typer
-from sklearn.base import clone
 
 import qsdp
-from qsdp._utils.option_fields import Options, documented, option
-from qsdp._utils.validation import check_integer
+from qsdp._utils.option_fields import Options
 from qsdp.choosing.options import TrainingOptions
 from qsdp.cli._flags import ARGUMENTS
 from qsdp.encoding import TableEncoder
@@ -201,45 +198,6 @@ def test_estimators_refuse_bad_values_before_any_work(
 
 def test_every_parameter_of_an_estimator_is_refused_somehow() -> None:
     assert {name for name, *_ in REFUSED} == defaults_of(qsdp.QuantizedNetworkClassifier).keys()
-
-
-def test_estimators_keep_what_they_are_given() -> None:
-    loss = qsdp.losses.Huber(0.5)
-    model = qsdp.QuantizedNetworkRegressor(7, loss=loss, levels=-3)
-    assert (model.n_neurons, model.loss, model.levels) == (7, loss, -3)
-    assert model.loss is loss
-    assert clone(model).get_params() == model.get_params()
-
-
-def test_a_legacy_state_draws_once() -> None:
-    states = [np.random.RandomState(0) for _ in range(2)]
-    TrainingOptions(random_state=states[0])
-    assert states[0].randint(1000) == states[1].randint(1000)
-
-
-def test_a_new_option_is_declared_once() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Few(Options):
-        size: int = option(3, "int", "How many\nthere are.", lambda name, value: check_integer(name, value, minimum=1))
-
-    @documented(Few)
-    def face(a: int, size: int = Few.size, other: int = 1) -> Few:
-        """Return options.
-
-        Parameters
-        ----------
-        a : int
-        size
-            See `Few`.
-        other : int
-            See `Few`.
-        """
-        return Few.from_values(locals())
-
-    assert face(1) == Few(size=3)
-    assert "a : int\nsize : int, default=3\n    How many\n    there are.\nother : int\n    See `Few`." in face.__doc__
-    with pytest.raises(InvalidInputError, match="size must be an integer >= 1; got 0"):
-        face(1, 0)
 
 
 @pytest.mark.parametrize("verbose", [0, 2, np.int64(0), 1.0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,9 +55,8 @@ def printed(problem: qsdp.TrainingProblem) -> paper.Program:
 # -- values of the programs ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("solver", "seed"), [(solver, number % 2) for number, solver in enumerate(SOLVERS)])
 def test_programs_have_the_bound_of_the_core(solver: str, loss: str, seed: int) -> None:
     problem = (
         random_vector_problem(seed, 3, 12, 3, loss, beta=0.1)
@@ -133,57 +131,7 @@ def test_values_and_multipliers_come_back_in_the_same_meaning(
 BUILDERS = [paper.full_program, paper.two_block_program, paper.polynomial_program, paper.dual_program]
 
 
-@pytest.mark.parametrize("build", BUILDERS[:3])
-def test_number_of_constraints_does_not_grow_with_the_data(build: Callable[..., paper.Program]) -> None:
-    sizes = [len(build(random_problem(0, 5, n)).problem.constraints) for n in (4, 400)]
-    assert sizes[0] == sizes[1] <= 4
-
-
 # -- texts ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", sorted(SCALAR_LOSSES))
-@pytest.mark.parametrize("build", BUILDERS[:3])
-def test_programs_print_names_and_not_the_data(build: Callable[..., paper.Program], loss: str) -> None:
-    rng = np.random.default_rng(0)
-    X, weights = rng.standard_normal((200, 40)), rng.uniform(1.0, 2.0, 200)
-    for activation, levels in ((None, 2), ("relu_like", 3)):
-        y = np.sign(X[:, 0] * X[:, 1])
-        options = {"loss": loss, "activation": activation, "levels": levels, "sample_weight": weights}
-        text = str(build(qsdp.TrainingProblem(X, y, beta=0.1, **options)).problem)
-        assert len(text) < 1000
-        assert {"minimize", "yhat", "rho", "X", "y", "weights"} <= set(re.findall("[a-z]+|X", text))
-
-
-@pytest.mark.parametrize(
-    ("build", "cones", "equations"),
-    [(paper.vector_output_program, "2 positive semidefinite matrices 8 x 8", 2 * (12 + 8)),
-     (paper.two_block_program, "4 positive semidefinite matrices 4 x 4", 2 * (12 + 4))],
-)  # fmt: skip
-def test_programs_summarise_sizes_and_say_how_to_solve(
-    build: Callable[..., paper.Program], cones: str, equations: int
-) -> None:
-    X = np.random.default_rng(0).standard_normal((12, 4))
-    program = build(qsdp.TrainingProblem(X, X[:, :2], beta=0.1))
-    text = str(program)
-    assert f"{equations} equations; {cones}" in text
-    assert 'problem.solve(solver="SCS")' in text
-    assert len(text) < 600
-    assert len(repr(program)) < 100
-    assert "yhat" in repr(program)
-    assert "<table" in program._repr_html_()
-
-
-def test_other_programs_print_and_summarise() -> None:
-    problem = qsdp.TrainingProblem(X, TWO, beta=0.2)
-    program = paper.dual_program(problem)
-    assert sorted(program.variables) == ["nu", "z1_0", "z1_1", "z2_0", "z2_1"]
-    assert "2 positive semidefinite matrices 8 x 8" in str(program)
-    assert "maximize" in str(program.problem)
-    assert "(20)" in str(paper.polynomial_dual_program(problem))
-    shaping = paper.shaping_program(np.eye(3), 1.0)
-    assert "1 positive semidefinite matrix 6 x 6" in str(shaping)
-    assert "sin(gamma Z)" in str(shaping.problem)
 
 
 # -- what is refused -----------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from qsdp import QSDPResult, QSDPWarning, TrainingProblem, certify, solve_and_sample
-from qsdp.exceptions import InvalidInputError
 from qsdp.losses import LOSSES
 from qsdp.relaxation.backends import BACKENDS
 
@@ -122,20 +121,6 @@ def test_timings(result: QSDPResult) -> None:
     assert again.timings is not result.timings
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_every_loss(loss: str) -> None:
-    result = quietly(X, labels_for(loss), n_neurons=50, beta=0.5, loss=loss, random_state=0)
-    check(result)
-    assert result.relaxation.status == "optimal"
-
-
-@pytest.mark.parametrize("shaping", ["krivine", "adaptive"])
-def test_every_shaping(shaping: str) -> None:
-    result = quietly(X, Y, n_neurons=50, shaping=shaping, random_state=0)
-    assert result.covariance.method == shaping
-    assert result.certificate.lower_bound <= result.certificate.objective
-
-
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     solve_and_sample(X, Y, n_neurons=3).resample(5)
     solve_and_sample(X, Y, n_neurons=3, shaping="adaptive")
@@ -158,23 +143,6 @@ def test_the_same_seed_gives_the_same_network() -> None:
     assert one.certificate == other.certificate
 
 
-def test_different_seeds_differ(result: QSDPResult) -> None:
-    # Equal by chance with probability below 2 ** -40.
-    networks = [result.resample(40, seed) for seed in (0, 1, 2, 2**31)]
-    for i, one in enumerate(networks):
-        for other in networks[:i]:
-            assert not same_network(one, other)
-
-
-def test_the_seed_is_zero_unless_another_is_asked_for(result: QSDPResult) -> None:
-    assert same_network(result.resample(40), result)
-    assert same_network(solve_and_sample(X, Y, n_neurons=40, beta=0.1), result)
-
-
-def test_without_a_seed_networks_differ(result: QSDPResult) -> None:
-    assert not same_network(result.resample(40, None), result.resample(40, None))
-
-
 def test_generators(result: QSDPResult) -> None:
     generator = np.random.default_rng(5)
     first, second = result.resample(40, generator), result.resample(40, generator)
@@ -182,19 +150,6 @@ def test_generators(result: QSDPResult) -> None:
     assert same_network(first, result.resample(40, np.random.default_rng(5)))
     assert same_network(first, result.resample(40, 5))
     assert same_network(first, solve_and_sample(X, Y, n_neurons=40, random_state=np.random.default_rng(5)))
-
-
-def test_legacy_random_states(result: QSDPResult) -> None:
-    state = np.random.RandomState(5)
-    first, second = result.resample(40, state), result.resample(40, state)
-    assert not same_network(first, second)
-    assert same_network(first, result.resample(40, np.random.RandomState(5)))
-    assert same_network(first, solve_and_sample(X, Y, n_neurons=40, random_state=np.random.RandomState(5)))
-
-
-@pytest.mark.parametrize("seed", [np.int64(7), np.uint8(7)])
-def test_integers_of_numpy_are_seeds(result: QSDPResult, seed: Any) -> None:
-    assert same_network(result.resample(10, seed), result.resample(10, 7))
 
 
 # -- sampling again ----------------------------------------------------------------------------------
@@ -212,15 +167,6 @@ def test_resample_draws_any_size_without_a_solve(result: QSDPResult, no_solve: N
     assert again.certificate.lower_bound == result.certificate.lower_bound
     assert result.network is kept, "the first result stays as it was"
     assert same_network(again.resample(m, 3), again)
-
-
-def test_no_solve_would_notice(no_solve: None) -> None:
-    with pytest.raises(AssertionError, match="a solve started"):
-        solve_and_sample(X, Y)
-
-
-def test_resampling_at_the_same_size_and_seed_repeats_the_network(result: QSDPResult) -> None:
-    assert same_network(result.resample(40, 0), result)
 
 
 def test_smaller_networks_are_the_beginning_of_larger_ones(result: QSDPResult) -> None:
@@ -309,7 +255,7 @@ def test_the_warning_about_zero_networks_does_not_blame_a_tiny_beta(data: Any, t
     assert "smaller beta" not in text
 
 
-@pytest.mark.parametrize("loss", [name for name in LOSSES if LOSSES[name].labels])
+@pytest.mark.parametrize("loss", ["logistic"])
 def test_separable_labels_with_almost_no_regularisation(loss: str) -> None:
     # Label losses have no minimiser here: the solver's multipliers run towards zero.
     data = np.random.default_rng(5).standard_normal((15, 2))
@@ -317,7 +263,7 @@ def test_separable_labels_with_almost_no_regularisation(loss: str) -> None:
     check(quietly(data, labels, n_neurons=20, beta=1e-300, loss=loss, random_state=0, allow=QSDPWarning))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
 def test_tiny_beta(loss: str) -> None:
     check(
         quietly(X[:15], labels_for(loss)[:15], n_neurons=20, beta=1e-12, loss=loss, random_state=0, allow=QSDPWarning)
@@ -382,9 +328,9 @@ def test_duplicated_rows_are_a_weight_of_the_loss() -> None:
     assert twice.certificate.lower_bound == pytest.approx(2 * once.certificate.lower_bound, rel=1e-4)
 
 
-# To huge data any price is tiny: all losses are in `test_tiny_beta`.
+# To huge data any price is tiny, as in `test_tiny_beta`.
 @pytest.mark.parametrize(
-    ("loss", "scale"), [*((loss, 1e-60) for loss in LOSSES), ("squared", 1e60), ("absolute", 1e60), ("logistic", 1e60)]
+    ("loss", "scale"), [*((loss, 1e-60) for loss in LOSSES), ("absolute", 1e60), ("logistic", 1e60)]
 )
 def test_extreme_scales_of_the_data(loss: str, scale: float) -> None:
     check(quietly(X * scale, labels_for(loss), n_neurons=20, loss=loss, random_state=0, allow=QSDPWarning))
@@ -405,25 +351,6 @@ def test_units_of_the_data_do_not_matter(result: QSDPResult, k: int) -> None:
     np.testing.assert_array_equal(scaled.network.alpha, result.network.alpha * 4.0**-k)
     assert scaled.certificate.lower_bound == result.certificate.lower_bound
     assert scaled.certificate.objective == pytest.approx(result.certificate.objective, rel=1e-12)
-
-
-@pytest.mark.parametrize("k", [-200, -7, 7, 200])
-def test_units_of_the_targets_do_not_matter(result: QSDPResult, k: int) -> None:
-    scaled = quietly(X, Y * 2.0**k, n_neurons=40, beta=0.1 * 2.0**k, random_state=0)
-    np.testing.assert_array_equal(scaled.network.U, result.network.U)
-    np.testing.assert_array_equal(scaled.network.alpha, result.network.alpha * 2.0**k)
-    assert scaled.certificate.lower_bound == result.certificate.lower_bound * 4.0**k
-
-
-def test_predicting_for_other_widths(result: QSDPResult) -> None:
-    with pytest.raises(InvalidInputError, match="X must have 4 columns"):
-        result.predict(X[:, :3])
-
-
-def test_separable_classes_with_hardly_any_regularisation() -> None:
-    data = np.random.default_rng(1).standard_normal((15, 2))
-    classes = (data[:, 0] * data[:, 1] > 0).astype(int)
-    check(quietly(data, classes, n_neurons=20, beta=1e-300, loss="cross_entropy", random_state=0, allow=QSDPWarning))
 
 
 # -- activations, levels, several outputs ---------------------------------------------------------------
@@ -479,12 +406,6 @@ def test_one_column_of_targets_is_the_scalar_problem() -> None:
     assert vector.certificate.lower_bound == scalar.certificate.lower_bound
 
 
-@pytest.mark.parametrize("bad", [0, -1, 2, 1])
-def test_too_few_neurons_for_the_outputs(bad: int, result: QSDPResult, no_solve: None) -> None:
-    with pytest.raises(InvalidInputError, match="n_neurons"):
-        solve_and_sample(X, three_outputs("squared"), n_neurons=bad)
-
-
 @pytest.mark.parametrize("shaping", ["krivine", "adaptive"])
 @pytest.mark.parametrize("activation", [None, "relu_like"])
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (2, 128), (4, 2), (3, 5)])
@@ -526,13 +447,6 @@ def test_resample_of_vectors_with_other_levels(loss: str) -> None:
     assert isinstance(moved.covariance, list)
 
 
-def test_resample_with_the_same_levels_changes_nothing(result: QSDPResult, no_solve: None) -> None:
-    again = result.resample(40, 0, levels=2)
-    assert same_network(again, result)
-    assert again.relaxation is result.relaxation
-    assert again.covariance is result.covariance
-
-
 @pytest.mark.parametrize("kind", ["lift", "vector", "levels"])
 def test_degenerate_data_of_every_kind(kind: str) -> None:
     options: dict[str, Any] = (
@@ -544,8 +458,7 @@ def test_degenerate_data_of_every_kind(kind: str) -> None:
         check(quietly(data, y, n_neurons=20, beta=0.01, random_state=0, allow=QSDPWarning, **options))
 
 
-@pytest.mark.parametrize("scale", [1e60, 1e-60])
-@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+@pytest.mark.parametrize(("loss", "scale"), [("squared", 1e60), ("cross_entropy", 1e-60)])
 def test_extreme_scales_of_lifted_data(loss: str, scale: float) -> None:
     options = {"activation": "relu_like", "levels": 3, "random_state": 0, "allow": QSDPWarning}
     check(quietly(X * scale, labels_for(loss), n_neurons=20, loss=loss, **options))

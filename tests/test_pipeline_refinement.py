@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp import QSDPResult, QuantizedNetworkClassifier, QuantizedNetworkRegressor, solve_and_sample
+from qsdp import QSDPResult, solve_and_sample
 from qsdp.exceptions import InvalidInputError, UnavailableSolverError
 from qsdp.losses import LOSSES
-from qsdp.relaxation.backends import BACKENDS
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 4))
@@ -90,56 +89,6 @@ def test_resampling_repeats_the_refinement_but_not_the_optimum() -> None:
     assert refitted.certificate.objective < drawn.certificate.objective
     with pytest.raises(InvalidInputError, match="refine must be one of 'none', 'polish', 'refit'"):
         drawn.resample(100, refine="exact")
-
-
-def test_the_same_seed_gives_the_same_network() -> None:
-    for refine in ("refit", "polish", "exact"):
-        first, second = run(refine).network, run(refine).network
-        assert np.array_equal(first.U, second.U)
-        assert np.array_equal(first.alpha, second.alpha)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"refine": "polished"}, "refine must be one of .*did you mean 'polish'"),
-        ({"refine": "polish", "time_limit": 0}, "time_limit must be a finite number > 0; got 0"),
-        ({"refine": "exact", "time_limit": -1.0}, "time_limit must be a finite number > 0; got -1.0"),
-        ({"refine": "exact", "time_limit": float("nan")}, "time_limit must be a finite number > 0; got nan"),
-        ({"refine": "exact", "beta": 0.0}, "beta must be a finite number > 0; got 0.0; for nearly no penalty"),
-    ],
-)
-def test_bad_input_is_refused_before_any_work(
-    options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def explode(*_: object, **__: object) -> None:
-        raise AssertionError("a solve started")
-
-    for name, backend in BACKENDS.items():
-        monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
-    with pytest.raises(InvalidInputError, match=message):
-        run(**options)
-
-
-def test_estimators_refine() -> None:
-    plain = QuantizedNetworkRegressor(50, encoding="standard", random_state=0).fit(X, Y)
-    exact = QuantizedNetworkRegressor(50, refine="exact", encoding="standard", random_state=0).fit(X, Y)
-    assert exact.certificate_.bound_type == "exact"
-    assert exact.certificate_.relative_gap <= 1e-6
-    assert exact.score(X, Y) > plain.score(X, Y)
-    polished = QuantizedNetworkClassifier(
-        50, refine="polish", loss="cross_entropy", encoding="standard", random_state=0
-    ).fit(X, CLASSES)
-    assert polished.network_.shared_alpha
-    assert polished.resample(80, 1).network_.n_neurons == 80
-
-
-def test_quantize_refines() -> None:
-    S = np.diag([1.0, -1.0, 0.5, 0.0])
-    form = qsdp.QuadraticForm(S)
-    matches = [qsdp.distill(form, X, 50, refine=refine) for refine in ("none", "refit")]
-    errors = [np.linalg.norm(match.predict(X) - form.predict(X)) for match in matches]
-    assert errors[1] < 0.5 * errors[0]
 
 
 def test_the_device_is_that_of_the_relaxation(monkeypatch):

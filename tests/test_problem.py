@@ -87,14 +87,6 @@ def test_objective_against_loops(loss: Loss, seed: int) -> None:
     assert network.objective(problem) == problem.objective(network)
 
 
-def test_objective_by_hand() -> None:
-    # f(1, 2) = 2 (1 + 2)(1 - 2) = -6 and f(1, 0) = 2; residuals -7 and 0; beta D |alpha| = 0.5 * 2 * 2.
-    problem = TrainingProblem([[1, 2], [1, 0]], [1, 2], beta=0.5)
-    network = BilinearNetwork([[1, 1]], [[1, -1]], [2.0])
-    assert problem.objective(network) == 49.0 + 2.0
-    assert problem.penalty(network) == 2.0
-
-
 @every_loss
 def test_relaxed_objective_against_loops(loss: Loss) -> None:
     for seed in range(20):
@@ -158,12 +150,6 @@ def test_forward_and_adjoint_against_loops() -> None:
 # -- what is kept of the data ------------------------------------------------------------------------
 
 
-def test_shapes_and_repr() -> None:
-    problem = TrainingProblem(np.ones((5, 2)), np.ones(5), beta=0.5, loss="huber")
-    assert (problem.n_samples, problem.n_features, problem.dimension) == (5, 2, 2)
-    assert repr(problem) == "TrainingProblem(n_samples=5, n_features=2, beta=0.5, loss=Huber(delta=1.0))"
-
-
 class Exporter:
     """An array-like that hands out its own buffer."""
 
@@ -224,14 +210,6 @@ def test_a_problem_keeps_its_data_when_a_mapped_file_changes(tmp_path: Any) -> N
     X[:], y[:] = 2.0, 2.0
     assert np.all(problem.X == 1.0)
     assert np.all(problem.y == 1.0)
-
-
-def test_arrays_are_read_only() -> None:
-    problem = TrainingProblem(np.ones((3, 2)), [1, 2, 3], beta=1.0)
-    for array in (problem.X, problem.y):
-        assert array.dtype == np.float64
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 5.0
 
 
 VARIANTS = {
@@ -353,14 +331,6 @@ def test_objectives_of_wide_data_form_no_matrix_of_a_network() -> None:
     assert "quadratic_form" not in vars(network)
 
 
-def test_scaled_and_true_weights_give_the_same_forms() -> None:
-    problem = TrainingProblem(np.eye(3), np.ones(3), beta=1.0, levels=4, activation="relu_like")
-    rng = np.random.default_rng(0)
-    S = rng.standard_normal((4, 4))
-    true = np.array([3.0, 3.0, 3.0, 1.0])
-    np.testing.assert_allclose(problem.map.forward(S), problem.weight_map.forward(S * np.outer(true, true)), rtol=1e-12)
-
-
 def test_with_levels_and_output_share_the_data() -> None:
     X, y = np.ones((4, 2)), np.arange(8.0).reshape(4, 2)
     problem = TrainingProblem(X, y, beta=1.0, activation="relu_like")
@@ -381,34 +351,6 @@ def test_with_levels_and_output_share_the_data() -> None:
         assert scalar.X is problem.X
         with pytest.raises(ValueError, match="read-only"):
             scalar.y[0] = 7.0
-
-
-def test_vector_targets_are_kept_read_only() -> None:
-    y = np.arange(8.0).reshape(4, 2)
-    problem = TrainingProblem(np.ones((4, 2)), y, beta=1.0)
-    y[:] = 99.0
-    assert problem.y[3].tolist() == [6.0, 7.0]
-    with pytest.raises(ValueError, match="read-only"):
-        problem.y[0, 0] = 5.0
-    assert (problem.scalar, problem.n_outputs) == (False, 2)
-
-
-def test_repr_tells_what_is_not_the_default() -> None:
-    X, y = np.ones((3, 2)), np.eye(3)
-    problem = TrainingProblem(X, y, beta=0.5, loss="cross_entropy", activation="linear_quadratic", levels=3)
-    assert repr(problem) == (
-        "TrainingProblem(n_samples=3, n_features=2, n_outputs=3, beta=0.5, loss=CrossEntropy(), "
-        "activation=(0.1, 1.0, 0.0), levels=3)"
-    )
-
-
-def test_equality_of_levels_activations_and_shapes() -> None:
-    X, y = np.ones((3, 2)), np.array([1.0, 2.0, 3.0])
-    problem = TrainingProblem(X, y, beta=1.0)
-    assert problem == TrainingProblem(X, y, beta=1.0, activation=None, levels=2)
-    for options in ({"levels": 3}, {"activation": "relu_like"}, {"activation": "quadratic"}):
-        assert problem != TrainingProblem(X, y, beta=1.0, **options)
-    assert problem != TrainingProblem(X, y[:, None], beta=1.0)
 
 
 def test_problems_survive_pickling_with_their_map() -> None:

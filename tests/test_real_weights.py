@@ -27,12 +27,6 @@ def test_blocks_of_several_kinds_keep_their_order_and_their_rows() -> None:
     assert blocks != qsdp.Blocks(rows, (4, 3, 3, 2), KINDS)
 
 
-def test_many_prices_are_abbreviated() -> None:
-    blocks = qsdp.Blocks(np.ones((2, 40)), [40], ["weights"], [np.arange(1.0, 41.0)])
-    assert "(40 in all)" in repr(blocks)
-    assert "40 (weights)" in blocks._repr_html_()
-
-
 @pytest.mark.parametrize(
     ("omega", "message"),
     [
@@ -90,10 +84,15 @@ def with_linear_blocks(problem: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize(
-    ("loss", "solver"),
-    [(loss, solver) for loss in LOSSES for solver in ("interior", "splitting")] + [("logistic", "clarabel")],
+    ("loss", "solver", "layout"),
+    [
+        *((loss, solver, LAYOUTS[0]) for loss in LOSSES for solver in ("interior", "splitting")),
+        *((loss, "interior", layout) for loss in ("squared", "cross_entropy") for layout in LAYOUTS[1:]),
+        *(("hinge", "splitting", layout) for layout in LAYOUTS[1:]),
+        ("logistic", "clarabel", LAYOUTS[0]),
+    ],
+    ids=str,
 )
 def test_weights_are_linear_blocks_of_side_one(loss: str, layout: list[tuple[str, int]], solver: str) -> None:
     problem = random_problem(layout, loss)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 import tracemalloc
 from typing import Any
@@ -149,29 +148,6 @@ def test_many_betas_and_other_levels():
     assert reduced != TrainingProblem(X, y, beta=1.0)
 
 
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.zeros((5, 2)), np.arange(5.0)),
-        (np.ones((4, 1)), np.arange(4.0)),
-        (np.array([[1.0, 2.0]]), [3.0]),
-        (np.array([[0.0, 1.0], [0.0, 2.0], [0.0, -1.0]]), [1.0, 2.0, 0.5]),
-        (np.eye(3), np.zeros(3)),
-        (np.full((3, 2), 1e80) * [[1], [2], [-1]], np.array([1e-90, 2e-90, 3e-90])),
-    ],
-    ids=["zero data", "constant", "one row", "empty column", "zero targets", "ends of the range"],
-)
-@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
-def test_degenerate_data(X, y):
-    problem = TrainingProblem(X, y, beta=1.0)
-    largest = qsdp.beta_max(problem)
-    reduced = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(X, y), beta=0.1 * largest or 1.0)
-    expected = qsdp.solve_relaxation(problem.with_beta(reduced.beta))
-    found = qsdp.solve_relaxation(reduced)
-    assert found.objective == pytest.approx(expected.objective, rel=1e-5, abs=1e-300)
-    assert found.lower_bound <= expected.objective * (1.0 + 1e-12)
-
-
 # -- divisions ----------------------------------------------------------------------------------------------
 
 
@@ -274,16 +250,6 @@ def test_first_rows_far_from_the_others_cost_no_digits():
     assert found == pytest.approx(expected, rel=1e-8)
 
 
-def test_merging_leaves_the_other_as_it_is():
-    X, y, w = rows()
-    one, other = SufficientStatistics(), SufficientStatistics().partial_fit(X, y, w)
-    before = TrainingProblem.from_statistics(other, beta=1.0)
-    assert one.merge(other) is one
-    one.partial_fit(2.0 * X, y).merge(SufficientStatistics()).merge(other)
-    assert TrainingProblem.from_statistics(other, beta=1.0) == before
-    assert (one.n_samples_seen_, one.total_weight_) == (3 * N_ROWS, pytest.approx(2 * w.sum() + N_ROWS))
-
-
 # -- files and streams --------------------------------------------------------------------------------------
 
 
@@ -318,34 +284,6 @@ def test_memory_mapped_arrays_in_batches(tmp_path):
     expected = SufficientStatistics().partial_fit(np.asarray(mapped, dtype=np.float64), y, w)
     problems = [TrainingProblem.from_statistics(one, beta=1.0) for one in (statistics, expected)]
     assert qsdp.beta_max(problems[0]) == pytest.approx(qsdp.beta_max(problems[1]), rel=1e-9)
-
-
-KILLED = """
-import os, sys, qsdp
-X, y = qsdp.datasets.make_planted(n=300, d=4, n_neurons=3, random_state=0)
-path = sys.argv[1]
-known = os.path.exists(path)
-statistics = qsdp.SufficientStatistics.load(path) if known else qsdp.SufficientStatistics()
-for number, start in enumerate(range(statistics.n_samples_seen_, 300, 40)):
-    if number == 4:
-        os._exit(9)
-    statistics.partial_fit(X[start : start + 40], y[start : start + 40])
-    if number % 2:
-        statistics.save(path)
-statistics.save(path)
-"""
-
-
-def test_saved_sums_outlive_the_process(tmp_path):
-    path = tmp_path / "sums"
-    for code, seen in ((9, 160), (0, 300)):
-        assert subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False).returncode == code
-        assert SufficientStatistics.load(path).n_samples_seen_ == seen
-    assert [file.name for file in tmp_path.iterdir()] == ["sums"]
-    X, y = qsdp.datasets.make_planted(n=300, d=4, n_neurons=3, random_state=0)
-    parts = SufficientStatistics.load(path), SufficientStatistics().partial_fit(X, y)
-    found, expected = (qsdp.solve_relaxation(TrainingProblem.from_statistics(s, beta=1.0)) for s in parts)
-    assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-10)
 
 
 def test_functions_and_iterables_are_sources():
@@ -397,18 +335,6 @@ def test_kept_rows_are_a_uniform_sample():
     counts = np.histogram(X, bins=20, range=(0.0, 20_000.0))[0]
     assert counts.sum() == 2000
     assert np.sum((counts - 100.0) ** 2 / 100.0) < 45.0, "a chi-square of 19 degrees of freedom"
-
-
-def test_rows_are_kept_on_request():
-    X, y, _ = rows()
-    statistics = SufficientStatistics().partial_fit(X, y)
-    with pytest.raises(InvalidInputError, match="keep must be positive for a problem of sampled rows; got 0"):
-        statistics.sample_problem(beta=1.0)
-    with pytest.raises(InvalidInputError, match="other must keep 0 rows, as these statistics do; got 5"):
-        statistics.merge(SufficientStatistics(keep=5).partial_fit(X, y))
-    few = SufficientStatistics(keep=1000).partial_fit(X, y).sample_problem(beta=1.0)
-    assert few.sample_weight is None, "all rows are kept"
-    np.testing.assert_array_equal(few.X, X)
 
 
 # -- bad input ----------------------------------------------------------------------------------------------
@@ -594,14 +520,6 @@ def test_devices_of_statistics_are_checked_before_any_row(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UnavailableSolverError, match="device='cuda' needs torch: pip install torch"):
         SufficientStatistics(device="cuda")
-
-
-@needs_torch
-def test_memory_with_a_device_counts_its_full_matrix():
-    needed = SufficientStatistics.memory(99, device=DEVICE)
-    assert needed == 20 * 5051 * 5052
-    with pytest.raises(InvalidInputError, match=f"max_memory must be at least {needed} for 99 .* with a device five"):
-        SufficientStatistics(max_memory=5 * 10**8, device=DEVICE).partial_fit(np.ones((1, 99)), [1.0])
 
 
 # -- what needs rows ----------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ import qsdp
 import qsdp_check
 from qsdp import Blocks, SufficientStatistics, TrainingProblem
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.statistics import row_batches
 
 SIZES, KINDS = (3, 2, 4), ("quadratic", "linear", "quadratic")
 N_ENTRIES = 6 + 2 + 10
@@ -107,20 +106,6 @@ def test_networks_from_statistics_are_proven_optimal_for_the_rows(n_outputs: int
     assert certificate.lower_bound <= result.objective
 
 
-def test_singular_sums_are_ordinary() -> None:
-    # Every block of a sample holds the same constant, and two columns are equal.
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((200, N_ENTRIES))
-    rows[:, [0, 6, 8]] = 1.0
-    rows[:, 10] = rows[:, 3]
-    blocks, y = Blocks(rows, SIZES, KINDS), rng.standard_normal(200)
-    reduced = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(blocks, y), beta=3.0)
-    assert reduced.map.n_rows == N_ENTRIES + 1 - 3
-    problem = TrainingProblem(blocks, y, beta=3.0)
-    network = _random_network(rng, problem, 1)
-    assert reduced.objective(network) == pytest.approx(problem.objective(network), rel=1e-12)
-
-
 def test_blocks_of_statistics_refuse_what_blocks_refuse() -> None:
     blocks, y = integer_data(np.int16, 9)
     statistics = SufficientStatistics().partial_fit(blocks, y)
@@ -131,14 +116,6 @@ def test_blocks_of_statistics_refuse_what_blocks_refuse() -> None:
         TrainingProblem.from_statistics(statistics, beta=1.0, loss="absolute")
     with pytest.raises(InvalidInputError, match="needs the rows of the data"):
         _ = TrainingProblem.from_statistics(statistics, beta=1.0).X
-
-
-def test_summaries_name_blocks() -> None:
-    blocks, y = integer_data(np.uint8, 255)
-    statistics = SufficientStatistics().partial_fit(blocks, y)
-    summary = repr(TrainingProblem.from_statistics(statistics, beta=1.0)._summary())
-    assert "40 samples, 18 packed entries, 2 outputs" in summary
-    assert "bilinear, 2 levels, sides 3, 2, 4" in summary
 
 
 def test_kept_rows_are_blocks() -> None:
@@ -254,17 +231,6 @@ def test_memory_maps_are_not_copied_whole(tmp_path: Path) -> None:
     assert peak < 68e6
 
 
-def test_batches(tmp_path: Path) -> None:
-    blocks, y = integer_data(np.uint8, 255, n=100)
-    SufficientStatistics.from_batches(row_batches(blocks[:50], y[:50], rows=20)).save(tmp_path / "half")
-    statistics = SufficientStatistics.load(tmp_path / "half")
-    for batch in row_batches(blocks[50:], y[50:], rows=30):
-        statistics.partial_fit(*batch)
-    assert integer_sums(statistics) == direct_sums(blocks, y)
-    with pytest.raises(InvalidInputError, match="batch 1, which begins at row 30: X must have blocks of omega"):
-        SufficientStatistics.from_batches([(blocks[:30], y[:30]), (Blocks(blocks.rows, SIZES, KINDS)[30:], y[30:])])
-
-
 def test_file_holds_all(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     blocks, y = random_blocks(rng, 60), rng.standard_normal((60, 2))
@@ -353,12 +319,6 @@ def test_blocks_and_columns_are_not_mixed(other: Any, message: str) -> None:
     assert (integer_sums(statistics), statistics.n_samples_seen_) == (before, 40)
     with pytest.raises(InvalidInputError, match="X must have"):
         SufficientStatistics().partial_fit(*other).partial_fit(blocks, y)
-
-
-def test_too_little_memory_is_refused() -> None:
-    blocks, y = integer_data(np.uint8, 255)
-    with pytest.raises(InvalidInputError, match="max_memory must be at least 5040 for 18 packed entries"):
-        SufficientStatistics(max_memory=5000).partial_fit(blocks, y)
 
 
 @pytest.mark.parametrize("size", [1e-158, 1e-161, 1e-165, 1e-310])
