@@ -330,7 +330,12 @@ def test_duplicated_rows_are_a_weight_of_the_loss() -> None:
 
 # To huge data any price is tiny, as in `test_tiny_beta`.
 @pytest.mark.parametrize(
-    ("loss", "scale"), [*((loss, 1e-60) for loss in LOSSES), ("absolute", 1e60), ("logistic", 1e60)]
+    ("loss", "scale"),
+    [
+        *((loss, 1e-60) for loss in ("squared", "huber", "hinge", "cross_entropy")),
+        ("absolute", 1e60),
+        ("logistic", 1e60),
+    ],
 )
 def test_extreme_scales_of_the_data(loss: str, scale: float) -> None:
     check(quietly(X * scale, labels_for(loss), n_neurons=20, loss=loss, random_state=0, allow=QSDPWarning))

@@ -94,7 +94,7 @@ def test_no_bound_is_above_the_optimum_of_the_rows(
     problem, optimum, statistics = problem_of(seed, size, outputs=1 + seed % 2)
     reduced = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
     for one in (problem, reduced):
-        result = qsdp.column_generation(one, tol=1e-7, time_limit=1.0)
+        result = qsdp.column_generation(one, tol=1e-7, time_limit=0.3)
         bounds = [result.certificate.lower_bound]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QSDPWarning)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,21 @@ def additive(kind: str = "number", **parameters: Any) -> Any:
     return estimator(encoding="additive", random_state=0, **parameters)
 
 
+@cache
+def fitted(kind: str) -> Any:
+    """Return an estimator with the default beta, fitted to `table`."""
+    X, score = table()
+    return additive(kind).fit(X, target(kind, score))
+
+
 def target(kind: str, score: np.ndarray) -> np.ndarray:
     return score if kind == "number" else labels(score, kind)
 
 
 @pytest.mark.parametrize(("kind", "loss"), [("number", "squared"), ("two", "logistic"), ("three", "cross_entropy")])
 def test_fits_steps_and_products(kind: str, loss: str) -> None:
-    X, score = table()
     new, truth = table(seed=1)
-    model = additive(kind).fit(X, target(kind, score))
+    model = fitted(kind)
     problem, network = model.result_.problem, model.network_
     assert problem.loss == qsdp.losses.get_loss(loss)
     assert problem.X.kinds == ("weights", "quadratic")
@@ -77,10 +84,9 @@ def test_predictions_are_those_of_the_formula_and_the_effects(kind: str) -> None
 
 
 def test_probabilities_are_better_than_frequencies() -> None:
-    X, score = table()
     new, truth = table(seed=1)
     for kind in ("two", "three"):
-        model = additive(kind).fit(X, target(kind, score))
+        model = fitted(kind)
         chances = model.predict_proba(new)
         hot = model.classes_ == target(kind, truth)[:, None]
         priors = hot.mean(axis=0)
