@@ -155,7 +155,7 @@ def report_fit(
 def _refinement_facts(result: QSDPResult) -> list[tuple[str, str]]:
     """Return the line of the summary about the refinement of the network."""
     if result.exact is not None:
-        text = f"exact: {result.network.n_neurons} neurons after {result.exact.rounds} rounds"
+        text = f"exact: column generation, {result.exact.rounds} rounds"
         if result.exact.status != "optimal":
             text += f", not finished: {result.exact.status}"
     elif result.refine != "none" and len(result.network.weights):

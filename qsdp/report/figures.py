@@ -77,8 +77,10 @@ def stored_sizes(network: BilinearNetwork) -> list[tuple[str, int]]:
 
 
 def _parts_of(network: BilinearNetwork) -> str:
-    """Return the number of neurons and, if there are any, of real weights that are not zero."""
+    """Return the numbers of neurons and of real weights that are not zero, unless there are none."""
     weights = np.count_nonzero(network.column_weights)
+    if not network.n_neurons and weights:
+        return f"{weights:,} real weights"
     return f"{network.n_neurons:,} neurons" + (f" and {weights:,} real weights" if weights else "")
 
 
@@ -86,6 +88,7 @@ def network_fact(model: Any) -> tuple[str, str]:
     """Return size, activation and weights of the network of an estimator, and the loss and beta of its problem."""
     network: BilinearNetwork = model.network_
     weights = "binary weights" if network.levels == 2 else f"{network.levels} levels"
-    parts = [_parts_of(network), activation_name(network.activation), weights]
+    neurons = [activation_name(network.activation), weights] if network.n_neurons else []
+    parts = [_parts_of(network), *neurons]
     parts += [f"{C} outputs" for C in network.output_shape]
     return "network", ", ".join([*parts, f"{get_loss(model._loss).name} loss", f"beta {model._trained_beta:g}"])

@@ -115,7 +115,7 @@ def test_optima_are_confirmed(loss: str, tmp_path: Path, capsys: pytest.CaptureF
     assert qsdp_check.main([str(tmp_path / "c")]) == 0
     out = capsys.readouterr().out
     assert f"objective {certificate.objective:.8g}"[:12] in out
-    assert "(exact bound: " in out
+    assert ", type exact)" in out
 
 
 @pytest.mark.parametrize("beta", [1e-8, 1e-9])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qsdp.encoding.reading_rule import DATE
 from qsdp.export._c.c_source import entry_points, stream_point
 from qsdp.export._c.c_text import identifiers, input_width, printable, string, template_types
 from qsdp.export._description import described
@@ -95,7 +96,8 @@ def _conversions(model: IntegerModel, name: str) -> list[tuple[str, str]]:
             meaning = "not used"
         else:
             never = ", must not be missing" if column.fill is None else ""
-            meaning = f"scale {float(scale):.9g}{_ends(model, model.inputs, position)}{never}"
+            unit = "days since 1970-01-01, " if column.kind == DATE else ""
+            meaning = f"{unit}scale {float(scale):.9g}{_ends(model, model.inputs, position)}{never}"
             divisor, factor = factor_of(scale)
             times = f"* {factor!r}" if divisor == 1.0 else f"/ {divisor!r}"
             macro = f"FIXED_{identifier}(entry) {name}_round((entry) {times})"
