@@ -136,6 +136,22 @@ def test_bounds_of_nearly_symmetric_matrices_are_not_below_the_maximum():
         assert largest <= Fraction(bound.upper_bound) <= largest + Fraction(1, 10**13)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_diagonal_matrices_are_exact(n):
+    M = np.diag(np.arange(n) - 2.0)
+    bound = qsdp.maxcut_bound(M)
+    check(bound, M)
+    assert bound.upper_bound == bound.value == np.trace(M)
+    assert bound.relative_gap == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_zero(n):
+    for bound in (qsdp.maxcut_bound(np.zeros((n, n))), qsdp.grothendieck_bound(np.zeros((n, 3)))):
+        assert bound.upper_bound == bound.value == bound.relative_gap == 0.0
+        assert bound.status == "optimal"
+
+
 @pytest.mark.parametrize("n", [2, 5, 30])
 def test_rank_one_is_tight(n):
     v = np.random.default_rng(n).standard_normal(n)

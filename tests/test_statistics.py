@@ -151,6 +151,29 @@ def test_many_betas_and_other_levels():
 # -- divisions ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.zeros((5, 2)), np.arange(5.0)),
+        (np.ones((4, 1)), np.arange(4.0)),
+        (np.array([[1.0, 2.0]]), [3.0]),
+        (np.array([[0.0, 1.0], [0.0, 2.0], [0.0, -1.0]]), [1.0, 2.0, 0.5]),
+        (np.eye(3), np.zeros(3)),
+        (np.full((3, 2), 1e80) * [[1], [2], [-1]], np.array([1e-90, 2e-90, 3e-90])),
+    ],
+    ids=["zero data", "constant", "one row", "empty column", "zero targets", "ends of the range"],
+)
+@pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
+def test_degenerate_data(X, y):
+    problem = TrainingProblem(X, y, beta=1.0)
+    largest = qsdp.beta_max(problem)
+    reduced = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(X, y), beta=0.1 * largest or 1.0)
+    expected = qsdp.solve_relaxation(problem.with_beta(reduced.beta))
+    found = qsdp.solve_relaxation(reduced)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-5, abs=1e-300)
+    assert found.lower_bound <= expected.objective * (1.0 + 1e-12)
+
+
 @st.composite
 def trees(draw: Any) -> Any:
     """Return numbers of rows divided among parts, which are merged in pairs until one is left."""
@@ -251,6 +274,16 @@ def test_first_rows_far_from_the_others_cost_no_digits():
 
 
 # -- files and streams --------------------------------------------------------------------------------------
+
+
+def test_merging_leaves_the_other_as_it_is():
+    X, y, w = rows()
+    one, other = SufficientStatistics(), SufficientStatistics().partial_fit(X, y, w)
+    before = TrainingProblem.from_statistics(other, beta=1.0)
+    assert one.merge(other) is one
+    one.partial_fit(2.0 * X, y).merge(SufficientStatistics()).merge(other)
+    assert TrainingProblem.from_statistics(other, beta=1.0) == before
+    assert (one.n_samples_seen_, one.total_weight_) == (3 * N_ROWS, pytest.approx(2 * w.sum() + N_ROWS))
 
 
 def test_file_holds_all(tmp_path):

@@ -106,6 +106,20 @@ def test_networks_from_statistics_are_proven_optimal_for_the_rows(n_outputs: int
     assert certificate.lower_bound <= result.objective
 
 
+def test_singular_sums_are_ordinary() -> None:
+    # Every block of a sample holds the same constant, and two columns are equal.
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((200, N_ENTRIES))
+    rows[:, [0, 6, 8]] = 1.0
+    rows[:, 10] = rows[:, 3]
+    blocks, y = Blocks(rows, SIZES, KINDS), rng.standard_normal(200)
+    reduced = TrainingProblem.from_statistics(SufficientStatistics().partial_fit(blocks, y), beta=3.0)
+    assert reduced.map.n_rows == N_ENTRIES + 1 - 3
+    problem = TrainingProblem(blocks, y, beta=3.0)
+    network = _random_network(rng, problem, 1)
+    assert reduced.objective(network) == pytest.approx(problem.objective(network), rel=1e-12)
+
+
 def test_blocks_of_statistics_refuse_what_blocks_refuse() -> None:
     blocks, y = integer_data(np.int16, 9)
     statistics = SufficientStatistics().partial_fit(blocks, y)

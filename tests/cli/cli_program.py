@@ -15,7 +15,6 @@ import qsdp
 
 #: What fits messy.csv in the current folder, each target without the other, of columns standardised.
 FIT_LABEL = ("fit", "messy.csv", "--encoding", "standard", "--target", "label", "--drop", "id", "--drop", "price")
-FIT_PRICE = ("fit", "messy.csv", "--encoding", "standard", "--target", "price", "--drop", "id", "--drop", "label")
 
 
 def messy(n: int = 120, seed: int = 0) -> bytes:

@@ -249,6 +249,15 @@ def test_a_column_of_weights_is_remembered_and_no_input(here: Path) -> None:
     assert "is not the file this model was trained on" in refused("certify", "data.qsdp", "other.csv", "--force")
 
 
+def test_balanced_classes(here: Path) -> None:
+    (here / "data.csv").write_text(weighted_table(["1"] * 20))
+    options = ["--target", "kind", "--drop", "price", "--drop", "w", "--test-size", 0, "--neurons", 50]
+    result = run("fit", "data.csv", "--encoding", "standard", *options, "--class-weight", "balanced")
+    assert figure(result.stdout, "weights").startswith("balanced classes: ")
+    # As the classifier of Python, which has tests of its own.
+    assert qsdp.load("data.qsdp").class_weight == "balanced"
+
+
 @pytest.mark.parametrize(
     ("weights", "message"),
     [

@@ -124,6 +124,27 @@ def test_decimal_commas_are_read_with_the_option(here: Path) -> None:
         assert message in refused("predict", "commas.qsdp", "commas.csv", option, value)
 
 
+def test_classes_that_often_mean_missing_are_counted_or_kept(here: Path) -> None:
+    kinds = ["Apnea", "Insomnia", "None"]
+    (here / "data.csv").write_text("x,y\n" + "".join(f"{k % 3}.{k},{kinds[k % 3]}\n" for k in range(60)))
+    result = run("fit", "data.csv", "--target", "y", *FAST)
+    assert "20 without 'y' left out ('None' 20; --missing says what counts as missing)" in result.stdout
+    assert "Warning: rows whose target 'y' counts as missing are left out ('None' 20; --missing" in result.stderr
+    exact = ("--encoding", "standard", "--beta", "1%", "--neurons", 100)
+    result = run("fit", "data.csv", "--target", "y", *exact, "--missing", "?,x", "--force")
+    assert figure(result.stdout, "target") == "'y', 3 classes: 'Apnea', 'Insomnia', 'None'"
+    assert qsdp.load("data.qsdp").table_.missing == ("", "?", "x")
+    # The model remembers it.
+    predicted = run("predict", "data.qsdp", "data.csv")
+    assert {line.split(",")[0] for line in predicted.stdout.splitlines()[1:]} == set(kinds)
+    assert "on 60 rows with 'y'" in predicted.stderr
+    # In Parquet, text is text.
+    pytest.importorskip("pyarrow")
+    pd.read_csv("data.csv", keep_default_na=False).to_parquet("data.parquet", index=False)
+    result = run("fit", "data.parquet", "--target", "y", *FAST, "--output", "typed.qsdp")
+    assert figure(result.stdout, "target") == "'y', 3 classes: 'Apnea', 'Insomnia', 'None'"
+
+
 @pytest.mark.parametrize("labels", [["007", "7"], ["5%", "10%"], ["2024-01-01", "2024-01-02"], ["1.0", "2.5"]])
 def test_predictions_are_labels_as_written(here: Path, labels: list[str]) -> None:
     (here / "data.csv").write_text("x,y\n" + "".join(f"{k},{labels[k > 20]}\n" for k in range(40)))
@@ -159,6 +180,13 @@ def test_test_rows_are_checked_before_training(here: Path, monkeypatch: pytest.M
     (here / "data.csv").write_text("x,y\n" + "".join(f"{one},{'ab'[k > 30]}\n" for k, one in enumerate(entries)))
     monkeypatch.setattr("qsdp.estimators.QuantizedNetworkClassifier.fit", lambda *_: pytest.fail("trained"))
     assert "in which most of its entries here cannot be read" in refused("fit", "data.csv", "--target", "y", *FAST)
+
+
+def test_rare_categories_have_one_warning(here: Path) -> None:
+    rows = "".join(f"v{k % 40},{k % 7},{'ab'[k % 3 > 0]}\n" for k in range(200))
+    (here / "data.csv").write_text(f"kind,x,y\n{rows}")
+    result = run("fit", "data.csv", "--target", "y", "--max-categories", "10", *FAST)
+    assert (result.exit_code, result.stderr.count("entries outside the categories")) == (0, 1)
 
 
 @pytest.mark.parametrize("n_rows", [1, 5000])

@@ -565,6 +565,17 @@ def test_bounds_that_are_not_exact_are_not_called_so(monkeypatch: pytest.MonkeyP
 # -- what is reported ----------------------------------------------------------------------------------
 
 
+def test_loose_tolerances_end_early() -> None:
+    problem = random_problem(2, 6, 40, beta=0.5)
+    loose, tight = column_generation(problem, tol=0.1), solve(problem)
+    check_valid(loose, problem)
+    assert loose.status == "optimal"
+    assert 1e-8 < loose.relative_gap <= 0.1
+    assert loose.rounds < tight.rounds
+    assert loose.lower_bound <= tight.objective
+    assert tight.lower_bound <= loose.objective
+
+
 def test_rounds_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[Round] = []
     result = solve(ENDING[0], verbose=True, callback=seen.append)

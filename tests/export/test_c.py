@@ -296,6 +296,19 @@ def test_categories_and_scales_of_columns():
     assert counts[0, 0] == counts[0, 1] == -(2**31)
 
 
+@needs_compiler
+def test_columns_of_which_only_holes_or_nothing_count(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a b": np.where(rng.random(60) < 0.5, np.nan, 1.0), "a_b": 3.0, "on": rng.random(60) < 0.5})
+    y = frame["a b"].isna() ^ frame["on"]
+    model = QuantizedNetworkClassifier(8, encoding="thresholds", **OPTIONS).fit(frame, y)
+    code = to_c(model)
+    np.testing.assert_array_equal(code.compile().predict(frame), model.predict(frame))
+    assert "Column 1, a_b: not used" in code.header
+    assert code.compile().predict(frame[["on", "a_b", "a b"]])[0] == model.predict(frame)[0]
+
+
 def test_files_are_not_overwritten(tmp_path):
     network = qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5])
     paths = to_c(network, name="tiny").write(tmp_path)

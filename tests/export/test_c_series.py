@@ -4,6 +4,7 @@ import copy
 import ctypes
 import re
 import subprocess
+import warnings
 
 import numpy as np
 import pytest
@@ -267,6 +268,28 @@ def test_a_refusal_names_the_largest_length_that_fits(waves, length):
     assert ("(the largest number up to 1024 that fits)" in str(caught.value)) == (length == 2000)
     # Segments of equal length fit where shorter series do not.
     assert not any(map(fits, range(largest + 1, 60)))
+
+
+@pytest.mark.parametrize("length", [30, 53])
+def test_a_bound_beyond_the_range_of_the_scores_is_a_warning(waves, length, tmp_path):
+    X, y = np.tile(waves[0], 2)[:, :, :length], waves[1]
+    options = {"beta": "3%", "refine": "none", "random_state": 0, "n_neurons": 40}
+    model = QuantizedNetworkClassifier(encoding=Windows(3, segments=2, lags=(1, 4)), **options).fit(X, y)
+    scores = model.decision_function(X)
+    span = scores.max(axis=0) - scores.min(axis=0)
+    model.save(tmp_path / "model.qsdp")
+    for one in (model, qsdp.load(tmp_path / "model.qsdp")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            code = to_c(one)
+        texts = [str(warning.message) for warning in caught if warning.category is qsdp.QSDPWarning]
+        assert len(texts) == np.any(code.rounding_error > span) == (length == 53)
+        if texts:
+            worst = np.argmax(code.rounding_error / span)
+            about = f"output {worst}, {code.rounding_error[worst]:.3g}, exceeds the range of its scores on the training"
+            assert about in texts[0]
+            assert f"rows, {scores[:, worst].min():.3g} to {scores[:, worst].max():.3g}" in texts[0]
+            assert "take series with as many windows in every segment, or compare" in texts[0]
 
 
 def test_what_is_refused(waves):

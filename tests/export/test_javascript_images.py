@@ -55,12 +55,10 @@ def test_parts_of_regions_add_up(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("n_classes", [10])
-def test_classifiers(n_classes, engine, tmp_path):
-    """Thousands of images, most of which are noise on digits."""
+def test_classifiers(engine, tmp_path):
+    """A thousand images, most of which are noise on digits."""
     n = 1_000
-    mine = load_digits().target < n_classes
-    X, y = (15 * load_digits().images[mine]).astype(np.uint8), load_digits().target[mine]
+    X, y = (15 * load_digits().images).astype(np.uint8), load_digits().target
     names = np.array([f"digit {k}" for k in range(10)])[y]
     for loss in ("logistic", "cross_entropy") if engine == "node" else ("logistic",):
         model = QuantizedNetworkClassifier(

@@ -104,16 +104,14 @@ def single(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("seed", [0])
+@pytest.mark.parametrize(("seed", "loss"), list(enumerate(SCALAR_LOSSES)))
 def test_no_single_move_helps(loss: str, free: bool, seed: int) -> None:
     problem = random_problem(seed, loss, n=25)
     check_polished(random_network(problem, 12, seed, free=free), problem)
 
 
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("loss", ["squared", "hinge", "huber", "cross_entropy"])
-@pytest.mark.parametrize("seed", [0])
+@pytest.mark.parametrize(("seed", "loss"), list(enumerate(["squared", "hinge", "huber", "cross_entropy"])))
 def test_no_single_move_helps_with_several_outputs(loss: str, free: bool, seed: int) -> None:
     problem = random_problem(10 + seed, loss, n=25, n_outputs=3)
     check_polished(random_network(problem, 15, seed, free=free), problem)

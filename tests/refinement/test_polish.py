@@ -65,8 +65,7 @@ def check_locally_optimal(network, problem, **options):
 
 
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("loss", SCALAR_LOSSES)
-@pytest.mark.parametrize("seed", [0])
+@pytest.mark.parametrize(("seed", "loss"), list(enumerate(SCALAR_LOSSES)))
 def test_no_single_move_helps(loss, free, seed):
     problem = random_problem(seed, 5, 25, loss, beta=0.05, coarse=seed % 2 == 1)
     for m in (1, 3, 20):
