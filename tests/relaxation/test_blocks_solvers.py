@@ -78,9 +78,11 @@ SOLVED = [
 ]
 
 
-@pytest.mark.parametrize(("solver", "loss"), SOLVED)
-@pytest.mark.parametrize("values", CASES)
-def test_every_solver_agrees_with_the_program_of_raw_matrices(solver, values, loss):
+@pytest.mark.parametrize(
+    ("solver", "loss", "values"),
+    [(*pair, case) for pair in SOLVED for case in CASES[: 1 if pair[0] in {"clarabel", "scs"} else 2]],
+)
+def test_every_solver_agrees_with_the_program_of_raw_matrices(solver, loss, values):
     problem, value, optimum = case(loss, *values)
     tol = 1e-6 if solver in {"splitting", "low-rank"} else 1e-8
     check(qsdp.solve_relaxation(problem, solver, tol), value, optimum, 1e-5)

@@ -71,7 +71,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("kind", sorted(GARBAGE))
-@pytest.mark.parametrize("loss", sorted(SCALAR_LOSSES))
+@pytest.mark.parametrize("loss", ["squared", "hinge", "logistic"])
 def test_bound_is_valid_whatever_the_solver_returns(monkeypatch, kind, loss):
     problem = random_problem(11, 4, 12, loss=loss, beta=0.2)
     optimum = global_optimum(problem)

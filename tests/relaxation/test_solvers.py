@@ -261,7 +261,7 @@ def test_impossible_accuracy_ends_where_floating_point_does() -> None:
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in dot:RuntimeWarning")
 @every_pair
-@pytest.mark.parametrize("beta", [1e-300, 1e-12, 1e300])
+@pytest.mark.parametrize("beta", [1e-300, 1e300])
 def test_extreme_prices(solver: str, loss: str, beta: float) -> None:
     relaxation = qsdp.solve_relaxation(problem_of(loss, beta=beta), solver=solver, max_iter=30)
     assert 0.0 <= relaxation.lower_bound <= relaxation.objective * (1.0 + 1e-12)
@@ -297,7 +297,7 @@ def test_auto_turns_to_splitting_where_the_other_method_stalls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("solver", "loss"), [pair for pair in PAIRS if pair[0] == "interior" or pair[1] in {"squared", "huber", "absolute"}]
+    ("solver", "loss"), [*((solver, "squared") for solver in SOLVERS), ("interior", "hinge"), ("splitting", "absolute")]
 )
 def test_a_start_saves_iterations_and_a_far_one_does_no_harm(solver: str, loss: str) -> None:
     problem, tol = problem_of(loss, 30, 5), 10.0 * tolerance(solver, loss)
