@@ -64,13 +64,6 @@ def atoms(problem: qsdp.TrainingProblem) -> tuple[np.ndarray, np.ndarray]:
     return one_side[first], one_side[second]
 
 
-def bilinear_features(X: np.ndarray) -> np.ndarray:
-    """(x.u)(x.v) for every pair up to signs and order, shape (n, number of pairs)."""
-    hidden = X @ sign_vectors(X.shape[1]).T
-    first, second = np.triu_indices(hidden.shape[1])
-    return hidden[:, first] * hidden[:, second]
-
-
 def neuron_values(problem: qsdp.TrainingProblem, U: np.ndarray, V: np.ndarray) -> np.ndarray:
     """u' X_i v for every row (u, v) of U and V, from the definition of the lift: one column a neuron."""
     a, b, c = problem.activation.coefficients if problem.activation else (1.0, 0.0, 0.0)

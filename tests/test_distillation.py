@@ -127,12 +127,6 @@ def never(X):
     raise AssertionError("the model was run")
 
 
-@pytest.mark.parametrize("option", ["outputs", "y"])
-def test_an_unknown_option_is_refused_before_the_model_runs(option):
-    with pytest.raises(InvalidTypeError, match=f"^'{option}' is not an option of distill; it must be one of .*levels"):
-        qsdp.distill(never, X, **{option: [0]})
-
-
 def test_bad_weights_are_refused_before_the_model_runs():
     with pytest.raises(InvalidInputError, match="sample_weight must be >= 0; found -1"):
         qsdp.distill(never, X, sample_weight=-np.ones(len(X)))

@@ -131,9 +131,6 @@ def test_values_and_multipliers_come_back_in_the_same_meaning(
 BUILDERS = [paper.full_program, paper.two_block_program, paper.polynomial_program, paper.dual_program]
 
 
-# -- texts ---------------------------------------------------------------------------------------------------
-
-
 # -- what is refused -----------------------------------------------------------------------------------------
 
 

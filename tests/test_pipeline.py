@@ -255,12 +255,11 @@ def test_the_warning_about_zero_networks_does_not_blame_a_tiny_beta(data: Any, t
     assert "smaller beta" not in text
 
 
-@pytest.mark.parametrize("loss", ["logistic"])
-def test_separable_labels_with_almost_no_regularisation(loss: str) -> None:
+def test_separable_labels_with_almost_no_regularisation() -> None:
     # Label losses have no minimiser here: the solver's multipliers run towards zero.
     data = np.random.default_rng(5).standard_normal((15, 2))
     labels = np.sign(data[:, 0] * data[:, 1])
-    check(quietly(data, labels, n_neurons=20, beta=1e-300, loss=loss, random_state=0, allow=QSDPWarning))
+    check(quietly(data, labels, n_neurons=20, beta=1e-300, loss="logistic", random_state=0, allow=QSDPWarning))
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])

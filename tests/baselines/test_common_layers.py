@@ -32,17 +32,6 @@ def relative(approximate: np.ndarray, exact: np.ndarray) -> float:
 # -- affine forms ------------------------------------------------------------------------------------
 
 
-def test_affine_form_is_its_quadratic_form() -> None:
-    form = AffineForm(WEIGHTS, BIAS)
-    expected = [[w @ x + b for w, b in zip(WEIGHTS, BIAS, strict=True)] for x in X]
-    np.testing.assert_allclose(form.predict(X), expected, atol=1e-14)
-    written = form.to_quadratic_form()
-    np.testing.assert_allclose(written.predict(X), expected, atol=1e-14)
-    assert written.S.shape == (3, 4, 4)
-    assert not np.any(written.S)
-    assert (form.n_inputs, form.output_shape, repr(form)) == (4, (3,), "AffineForm(n_inputs=4, n_outputs=3)")
-
-
 @pytest.mark.parametrize(
     ("s", "s0", "message"),
     [
@@ -115,14 +104,6 @@ def test_certificates_of_every_layer_hold(affine: TrainedLayer, quadratic: Train
         assert match.certificate.lower_bound <= match.certificate.objective
         mismatch = float(np.sum((match.network.predict(match.problem.X) - match.problem.y) ** 2))
         assert mismatch <= match.certificate.objective
-
-
-@pytest.mark.parametrize("n_neurons", [(10,), (10, 10, 10), [], ()])
-def test_numbers_of_neurons_must_be_one_a_layer(
-    affine: TrainedLayer, quadratic: TrainedLayer, n_neurons: object
-) -> None:
-    with pytest.raises(InvalidInputError, match="n_neurons must be one value or 2, one for each layer; got"):
-        quantize_layers([affine, quadratic], X, n_neurons)  # type: ignore[arg-type]
 
 
 def test_empty_chain_and_bad_data_are_refused(affine: TrainedLayer) -> None:

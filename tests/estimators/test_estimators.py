@@ -34,27 +34,6 @@ X = RNG.standard_normal((60, 3))
 LINEAR = X @ [1.0, -2.0, 0.5] + 0.3
 CODES = (X[:, 0] * X[:, 1] + 0.5 * X[:, 2] > 0).astype(int)
 
-PARAMETERS = {
-    "n_neurons": None,
-    "beta": "auto",
-    "loss": "auto",
-    "activation": "auto",
-    "levels": 2,
-    "encoding": "auto",
-    "max_categories": 50,
-    "constant_column": True,
-    "solver": "auto",
-    "refine": "polish",
-    "allocation": "proportional",
-    "time_limit": None,
-    "tol": 1e-3,
-    "n_jobs": None,
-    "random_state": None,
-    "warm_start": False,
-    "verbose": None,
-    "device": None,
-}
-
 #: The paper's algorithm on the columns as they are: a sampled bilinear network.
 SAMPLED = {
     "beta": 0.1,
@@ -93,25 +72,6 @@ def no_solve(fitted: dict[type, Any], monkeypatch: pytest.MonkeyPatch) -> None:
 def iris() -> tuple[np.ndarray, np.ndarray]:
     data, labels = load_bundled("iris")
     return StandardScaler().fit_transform(data), labels
-
-
-# -- tags and parameters -----------------------------------------------------------------------------
-
-
-@both
-def test_parameters(estimator: type) -> None:
-    own = PARAMETERS | ({"class_weight": None} if estimator is Classifier else {})
-    assert estimator().get_params() == own
-    changed = estimator().set_params(beta=3.0, loss=Huber(0.5), n_neurons=7)
-    assert changed.get_params() == own | {"beta": 3.0, "loss": Huber(0.5), "n_neurons": 7}
-    with pytest.raises(ValueError, match="betta"):
-        estimator().set_params(betta=1.0)
-    assert estimator(17).n_neurons == 17
-    with pytest.raises(TypeError):
-        estimator(17, 0.5)
-
-
-# -- persistence -------------------------------------------------------------------------------------
 
 
 # -- fitted attributes -------------------------------------------------------------------------------

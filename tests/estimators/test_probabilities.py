@@ -162,6 +162,3 @@ def test_a_start_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     model.fit(X, REAL + 0.01 * X[:, 0])
     model.set_params(warm_start=False).fit(X, REAL)
     assert starts == [None, first, None]
-
-
-# -- sparse data -----------------------------------------------------------------------------------------

@@ -164,18 +164,6 @@ def test_matrices_of_bad_shapes(shape: tuple[int, ...]) -> None:
         QuadraticForm(np.ones(shape))
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 2), (1, 2), (3, 2), (2, 1)], ids=str)
-def test_linear_parts_of_bad_shapes(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidInputError, match=r"\bs must have shape \(2,\)"):
-        QuadraticForm(np.ones((2, 2)), np.ones(shape))
-
-
-@pytest.mark.parametrize("shape", [(1,), (2,), (1, 1)], ids=str)
-def test_constants_of_bad_shapes(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidInputError, match=r"s0 must have shape \(\)"):
-        QuadraticForm(np.ones((2, 2)), s0=np.ones(shape))
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("part", ["S", "s", "s0"])
 def test_parts_that_are_not_finite(part: str, value: float) -> None:

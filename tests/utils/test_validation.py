@@ -298,15 +298,6 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "method": ["", "cholesky", None, 1],
 }
 
-#: Slips of the pen, and the name that the error has to suggest.
-SLIPS: dict[str, list[tuple[str, str]]] = {
-    "activation": [("relu_lik", "relu_like"), ("Quadratic", "quadratic"), ("linear-quadratic", "linear_quadratic")],
-    "allocation": [("proportionl", "proportional"), ("Equal", "equal")],
-    "loss": [("crossentropy", "cross_entropy"), ("sqared", "squared"), ("HINGE", "hinge")],
-    "solver": [("SCS", "scs"), ("clarable", "clarabel"), ("Mosek", "mosek")],
-    "method": [("krivin", "krivine")],
-}
-
 Entry = tuple[Callable[[TrainingProblem, qsdp.QSDPResult, dict[str, Any]], Any], tuple[str, ...]]
 
 #: What `solve_and_sample` and the estimators refuse is in `tests/test_options.py`.
@@ -358,16 +349,6 @@ def test_bad_parameters(
     shown = repr(value)
     assert (shown if len(shown) < 30 else shown[:20]) in message, "the message shows the value"
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(("entry", "argument", "value"), list(parameter_cases(SLIPS)))
-def test_slips_get_a_suggestion(
-    entry: str, argument: str, value: tuple[str, str], problem: TrainingProblem, result: qsdp.QSDPResult
-) -> None:
-    call, _ = ENTRIES[entry]
-    wrong, right = value
-    message = refused(argument, lambda: call(problem, result, {argument: wrong}))
-    assert f"did you mean {right!r}?" in message
 
 
 @pytest.mark.parametrize("value", [None, 3, "net", X])

@@ -72,14 +72,6 @@ def test_probabilities_are_the_softmax_of_the_outputs() -> None:
     assert not hasattr(small(Classifier, loss="squared"), "predict_proba")
 
 
-def test_regression_of_several_targets() -> None:
-    Y = np.column_stack([TARGET, -TARGET])
-    model = small(Regressor, n_epochs=150).fit(X, Y)
-    assert model.predict(X).shape == (90, 2)
-    assert model.score(X, Y) > 0.7
-    assert small(Regressor).fit(X, TARGET[:, None]).predict(X).shape == (90, 1)
-
-
 # -- B-9: activations and losses ---------------------------------------------------------------------
 
 
@@ -140,13 +132,6 @@ def test_b4_every_variant_trains(variant: str) -> None:
     model = small(Regressor, variant=variant, n_epochs=60).fit(X, TARGET)
     assert model.history_.loss[-1] < 0.5 * model.history_.loss[0]
     assert model.history_.extra["quadratic_norm"][-1] > 0.0
-
-
-def test_7_4_2_rates_of_zero_leave_the_conventional_estimator() -> None:
-    quadratic = small(Classifier, gamma_g=0.0, n_epochs=20).fit(X, CODES)
-    conventional = small(Classifier, family="linear", n_epochs=20).fit(X, CODES)
-    np.testing.assert_allclose(quadratic.history_.loss, conventional.history_.loss, rtol=1e-11)
-    assert set(quadratic.history_.extra["quadratic_norm"]) == {0.0}
 
 
 # -- B-8: weight transfer with stages ----------------------------------------------------------------

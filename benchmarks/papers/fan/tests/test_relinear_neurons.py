@@ -208,6 +208,3 @@ def test_b17_a_new_convolution_is_exactly_a_conventional_one(family: str) -> Non
     layer.start_conventional(conventional.weight)
     images = torch.randn(2, 2, 5, 5, dtype=torch.float64)
     assert torch.equal(layer(images), conventional(images))
-
-
-# -- bad input ---------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -12,20 +11,16 @@ import torch
 from scipy.interpolate import CubicSpline
 
 from benchmarks.methods.quadratic_theory import (
-    amplification,
     dimension_bounds,
     family_dimension,
     input_jacobian,
-    output_range,
     polynomial_pieces,
-    spline_error_constant,
     spline_network,
 )
 from benchmarks.methods.quadratic_theory.dimension import PRIME, modular_rank
 from benchmarks.papers.fan import ReLinearNetwork, start_random
 from benchmarks.papers.noel import get_family
 from qsdp import QuadraticForm
-from qsdp.baselines import AffineForm, TrainedLayer, relu
 
 
 def fan_form(**parameters: np.ndarray) -> QuadraticForm:
@@ -119,61 +114,7 @@ def test_b12_7_6_a_cubic_spline_is_a_network_of_four_layers(seed: int) -> None:
     assert [layer.n_neurons for layer in network.layers] == [6, 12, 12, 1]
 
 
-# -- 7.8: constants of spline interpolation ----------------------------------------------------------
-
-
-def test_7_8_linear_interpolation_keeps_its_bound_and_reaches_it() -> None:
-    x = np.linspace(0.0, 1.0, 11)
-    points = np.linspace(0.0, 1.0, 4001)
-    bound = float(spline_error_constant(1)) * 0.1**2
-    for f, second in ((np.sin, 1.0), (np.exp, math.e), (lambda t: t * t, 2.0)):
-        error = np.abs(np.interp(points, x, f(x)) - f(points)).max()
-        assert error <= bound * second * (1.0 + 1e-12)
-    assert error == pytest.approx(2.0 * bound, rel=1e-6), "a parabola has the largest error"
-
-
 # -- 7.7: amplification (B-14) -----------------------------------------------------------------------
-
-
-def gaussian_layers(widths: list[int], scale: float, rng: np.random.Generator, quadratic: bool) -> list[TrainedLayer]:
-    layers = []
-    for n, m in itertools.pairwise(widths):
-        weights, biases = rng.standard_normal((3, m, n)), rng.standard_normal((3, m))
-        if quadratic:
-            names = dict(zip(("wr", "wg", "wb"), scale * weights, strict=True))
-            form = fan_form(**names, **dict(zip(("br", "bg", "c"), scale * biases, strict=True)))
-        else:
-            form = AffineForm(scale * weights[0], scale * biases[0])
-        layers.append(TrainedLayer(form, relu))
-    return [*layers[:-1], TrainedLayer(layers[-1].form)]
-
-
-def ranges(scale: float, quadratic: bool) -> np.ndarray:
-    draws = [np.random.default_rng(seed) for seed in range(30)]
-    return np.array(
-        [output_range(gaussian_layers([1, 10, 10, 10, 10, 1], scale, rng, quadratic), -1.0, 1.0, 201) for rng in draws]
-    )
-
-
-def test_b14_7_7_the_output_of_a_quadratic_network_grows_with_the_ninth_power_of_the_scale() -> None:
-    conventional = {scale: ranges(scale, False) for scale in (0.01, 0.02, 0.03)}
-    quadratic = {scale: ranges(scale, True) for scale in (0.01, 0.02, 0.03)}
-    assert np.median(conventional[0.02] / conventional[0.01]) == pytest.approx(2**5, rel=0.02)
-    assert np.median(conventional[0.03] / conventional[0.01]) == pytest.approx(3**5, rel=0.02)
-    assert np.median(quadratic[0.02] / quadratic[0.01]) == pytest.approx(2**9, rel=0.15)
-    assert np.median(quadratic[0.03] / quadratic[0.01]) == pytest.approx(3**9, rel=0.25)
-
-
-def test_b14_7_7_the_factor_a_layer_amplifies_by_is_the_root_of_two() -> None:
-    """In root mean square; 2, as printed, is the triangle inequality (erratum E17)."""
-    rng = np.random.default_rng(0)
-    factors = {
-        quadratic: np.array([amplification(gaussian_layers([20, 20], 1.0, rng, quadratic))[0] for _ in range(200)])
-        for quadratic in (True, False)
-    }
-    typical = np.sqrt(np.mean(factors[True] ** 2) / np.mean(factors[False] ** 2))
-    assert typical == pytest.approx(np.sqrt(2.0), rel=0.05)
-    assert typical < 1.9
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "identity"])

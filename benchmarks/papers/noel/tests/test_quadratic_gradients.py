@@ -21,9 +21,6 @@ def tensors(layer: Layer) -> dict[str, torch.Tensor]:
     return {name: torch.tensor(value) for name, value in layer.parameters.items()}
 
 
-# -- forward -------------------------------------------------------------------------------------------
-
-
 # -- gradients against autograd ------------------------------------------------------------------------
 
 
@@ -141,9 +138,6 @@ def test_a5_losses_are_stable_and_their_deltas_exact(loss: str) -> None:
     np.testing.assert_allclose(LOSSES[loss].delta(Z.detach().numpy(), Y), slope.numpy(), rtol=1e-13, atol=1e-16)
 
 
-# -- couplings -----------------------------------------------------------------------------------------
-
-
 # -- conversion ----------------------------------------------------------------------------------------
 
 
@@ -176,6 +170,3 @@ def test_fan_contains_square_act() -> None:
     np.testing.assert_allclose(
         fan.family.forward(X, fan.parameters)[0], square.family.forward(X, square.parameters)[0], rtol=1e-14
     )
-
-
-# -- bad input -----------------------------------------------------------------------------------------

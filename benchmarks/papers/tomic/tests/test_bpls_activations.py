@@ -99,6 +99,3 @@ def test_a4_desired_values_are_cut_to_the_range(
     expected = activation.inverse(np.clip(P, low, high), 1e-12)
     np.testing.assert_array_equal(activation.inverse(P, eps), expected)
     assert activation.outside(P, eps) == np.mean((low > P) | (high < P))
-
-
-# -- the registry ------------------------------------------------------------------------------------

@@ -62,21 +62,6 @@ def test_a14_2_linear_network_is_ordinary_least_squares(
     np.testing.assert_allclose(model.predict(at), least_squares(X, Y, at), atol=1e-8)
 
 
-# -- 4: the second solve ------------------------------------------------------------------------------
-
-
-# -- 6: rank-deficient inputs -------------------------------------------------------------------------
-
-
-# -- 7: eps_target ------------------------------------------------------------------------------------
-
-
-# -- 8 and 9: digits ----------------------------------------------------------------------------------
-
-
-# -- 10: the blend ------------------------------------------------------------------------------------
-
-
 # -- 11 and 12: parallel columns, determinism, and the number of solves -------------------------------
 
 
@@ -122,9 +107,6 @@ def test_a14_12_number_of_solves_is_fixed_by_the_widths(hidden: tuple[int, ...])
         # Every layer but the first is solved twice.
         expected = widths[0] + 2 * sum(widths[1:])
         assert {each.n_solves for each in classifier.report_.passes} == {expected}
-
-
-# -- 13: refusal --------------------------------------------------------------------------------------
 
 
 # -- 14: keep_best ------------------------------------------------------------------------------------

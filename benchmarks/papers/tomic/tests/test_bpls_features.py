@@ -16,9 +16,6 @@ Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] * X[:, 2]])
 CODES = np.digitize(X[:, 0] + X[:, 1], [-1.0, 1.0])
 
 
-# -- row 1: regressor of any depth, an activation a layer ---------------------------------------------
-
-
 # -- row 2: classifier with tau_max, history of misses, stop rule -------------------------------------
 
 
@@ -121,15 +118,6 @@ def test_a15_bias(bias: str, rows: tuple[int, ...]) -> None:
     if bias == "none":
         # An odd activation and no bias: an odd function.
         np.testing.assert_allclose(model.predict(-X), -model.predict(X), atol=1e-12)
-
-
-# -- row 6: seedable initialisation -------------------------------------------------------------------
-
-
-# -- row 7: the report of a pass ----------------------------------------------------------------------
-
-
-# -- row 8: reference models --------------------------------------------------------------------------
 
 
 # -- row 9: columns in parallel -----------------------------------------------------------------------
