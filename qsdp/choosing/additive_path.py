@@ -149,7 +149,7 @@ class AdditivePath:
             coupled = self._fit.n_parts == 1
             members = slice(None) if coupled else np.flatnonzero(self._outputs == k)
             vectors, outputs = self._vectors[members], self._outputs[members] if coupled else 0 * self._outputs[members]
-            loss = ValueLoss(part)
+            loss = ValueLoss(part, coarse=True)
             columns = Columns(vectors, outputs, np.zeros(len(vectors), dtype=np.intp), part.target.shape[1])
             problem = SmoothProblem(loss, columns, loss.images(vectors), np.full(len(vectors), beta))
             start = self._sizes[members]

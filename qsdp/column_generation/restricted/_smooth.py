@@ -93,15 +93,23 @@ class Evaluated:
 
 
 class ValueLoss:
-    """Smooth loss of the values of networks on the samples; base class of losses in other coordinates."""
+    """Smooth loss of the values of networks on the samples; base class of losses in other coordinates.
+
+    Parameters
+    ----------
+    fit : DataFit
+    coarse : bool, default=False
+        Whether second derivatives are in single precision at first, for a solve to a gap of `SMALL` or more.
+    """
 
     #: Number of steps for which second derivatives are used.
     steps_per_model = 1
     #: Whether gradients have the rounding errors of sums over many samples.
     inexact = False
 
-    def __init__(self, fit: DataFit) -> None:
+    def __init__(self, fit: DataFit, *, coarse: bool = False) -> None:
         self._fit = fit
+        self._precision: Any = np.float32 if coarse else np.float64
 
     def at(self, x: FloatArray) -> Evaluated:
         """Evaluate the loss at the coordinates of a network."""
@@ -124,11 +132,13 @@ class ValueLoss:
         """Compute the second derivatives (k, k), or an approximation, along columns."""
         assert point.prediction is not None
         outputs = self._fit.coupled_outputs(columns.outputs)
-        return curvature_matrix(columns.vectors.T, self._fit.curvature(point.prediction), outputs)
+        return curvature_matrix(columns.vectors.T, self._fit.curvature(point.prediction), outputs, self._precision)
 
     def refine(self) -> bool:
         """Make second derivatives more accurate; return whether that is possible."""
-        return False
+        changes = bool(self._precision != np.float64)
+        self._precision = np.float64
+        return changes
 
     def sharpen(self) -> bool:
         """Evaluate in double precision from now on; return whether that changes anything."""
@@ -243,7 +253,7 @@ def solve_smooth(
     k, C = F.shape[1], fit.target.shape[1]
     zero = np.zeros(k, dtype=np.intp)
     columns = Columns(F.T, zero if outputs is None else outputs, zero, C)
-    loss = ValueLoss(fit)
+    loss = ValueLoss(fit, coarse=tol >= SMALL)
     problem = SmoothProblem(loss, columns, loss.images(columns.vectors), penalties)
     weights, point = problem.minimise(start, problem.at(start), tol)
     bound, scale = loss.bound(point, problem.multiple(problem.slopes(point)))
@@ -251,18 +261,35 @@ def solve_smooth(
     return RestrictedSolution(weights, scale * fit.project(point.nu), problem.total(weights, point), bound)
 
 
-def curvature_matrix(F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp] | None) -> FloatArray:
-    """Compute F' W F with the curvature W of the loss, for columns F that feed `outputs`, or a single output."""
+def curvature_matrix(
+    F: FloatArray, curvature: Curvature, outputs: npt.NDArray[np.intp] | None, dtype: Any = np.float64
+) -> FloatArray:
+    """Compute F' W F with the curvature W of the loss, for columns F that feed `outputs`, or a single output.
+
+    Products are of a precision; rounding errors of single precision are covered by a little more on the diagonal.
+    """
+    # One row for each column: rows of an output are scaled alike, without strides.
+    rows = np.ascontiguousarray(F.T, dtype=dtype)
+    diagonal, coupling = curvature.diagonal, curvature.coupling
     if outputs is None:
-        G = F * np.sqrt(curvature.diagonal)
-        return G.T @ G
-    H = np.zeros((len(outputs),) * 2)
-    if curvature.coupling is not None:
-        products = F * curvature.coupling[:, outputs]
-        H -= products.T @ products
-    for output, diagonal in enumerate(curvature.diagonal.T):
-        feeding = np.flatnonzero(outputs == output)
-        H[np.ix_(feeding, feeding)] += F[:, feeding].T @ (diagonal[:, None] * F[:, feeding])
+        rows = rows * np.sqrt(diagonal[:, 0]).astype(dtype)
+        products = rows @ rows.T
+    else:
+        members = [np.flatnonzero(outputs == output) for output in range(diagonal.shape[1])]
+        products = np.zeros((len(rows),) * 2, dtype=dtype)
+        if coupling is not None:
+            scaled = np.empty_like(rows)
+            for feeding, factors in zip(members, coupling.T.astype(dtype), strict=True):
+                scaled[feeding] = rows[feeding] * factors
+            products = -(scaled @ scaled.T)
+            # Blocks of an output are no differences of products, which would cancel where a class is nearly certain.
+            diagonal = np.maximum(diagonal - coupling**2, 0.0)
+        for feeding, factors in zip(members, np.sqrt(diagonal).T.astype(dtype), strict=True):
+            block = rows[feeding] * factors
+            products[np.ix_(feeding, feeding)] = block @ block.T
+    H: FloatArray = products.astype(np.float64, copy=False)
+    if dtype != np.float64:
+        H[np.diag_indices(len(H))] *= 1.0 + 8.0 * float(np.finfo(dtype).eps)
     return H
 
 
