@@ -243,6 +243,17 @@ def test_units_of_the_target(loss: str, unit: float) -> None:
     assert solution.objective == pytest.approx(value * problem.solve().objective, rel=1e-8)
 
 
+@pytest.mark.parametrize("size", [1e-30, 1e-3, 1e25])
+def test_loose_tolerances_of_columns_beyond_single_precision(size: float) -> None:
+    rng = np.random.default_rng(0)
+    F, outputs = size * rng.standard_normal((40, 9)), np.arange(9) % 3
+    fit = DataFit(get_loss("cross_entropy"), np.eye(3)[rng.integers(0, 3, 40)])
+    rough, exact = (solve_restricted(F, fit, np.full(9, size), outputs=outputs, tol=tol) for tol in (1e-2, 1e-10))
+    assert exact.lower_bound <= exact.objective * (1.0 + 1e-12)
+    assert rough.objective - rough.lower_bound <= 1e-2 * rough.objective
+    assert rough.lower_bound <= exact.objective <= rough.objective * (1.0 + 1e-12)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_loose_tolerances_stop_early_with_what_is_proven(loss: str) -> None:
     for shape in [(30, 14), (30, 15), (40, 120)]:

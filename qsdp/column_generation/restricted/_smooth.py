@@ -99,7 +99,8 @@ class ValueLoss:
     ----------
     fit : DataFit
     coarse : bool, default=False
-        Whether second derivatives are in single precision at first, for a solve to a gap of `SMALL` or more.
+        Whether second derivatives of coupled outputs are in single precision at first, for a solve to a gap of
+        `SMALL` or more. Other losses have few columns an output, and the squared loss is minimised in one exact step.
     """
 
     #: Number of steps for which second derivatives are used.
@@ -109,7 +110,7 @@ class ValueLoss:
 
     def __init__(self, fit: DataFit, *, coarse: bool = False) -> None:
         self._fit = fit
-        self._precision: Any = np.float32 if coarse else np.float64
+        self._precision: Any = np.float32 if coarse and fit.loss.coupled else np.float64
 
     def at(self, x: FloatArray) -> Evaluated:
         """Evaluate the loss at the coordinates of a network."""
