@@ -319,7 +319,7 @@ def test_what_is_called_optimal() -> None:
 
 # -- sample weights ------------------------------------------------------------------------------------
 
-WEIGHTED = [*((loss, C) for loss in [*SCALAR_LOSSES, Pinball(0.9)] for C in (0, 2)), ("cross_entropy", 3)]
+WEIGHTED = [*((loss, 0) for loss in [*SCALAR_LOSSES, Pinball(0.9)]), ("squared", 2), ("hinge", 2), ("cross_entropy", 3)]
 
 
 def problem_of(seed: int, loss: Any, n_outputs: int, **options: Any) -> TrainingProblem:

@@ -90,28 +90,6 @@ def test_a_regressor_finds_frequencies_of_series() -> None:
     assert np.array_equal(model.fit(X, y, weights).predict(X), clone(model).fit(X[:80], y[:80]).predict(X))
 
 
-@pytest.mark.parametrize(
-    "encoding",
-    [
-        Patches(3, regions=2, centre=3, scaling="size"),
-        Windows(3, segments=2, lags=(1, 2)),
-        Patches(size=(2, 3), regions=(2, 1)),
-    ],
-)
-def test_saved_estimators_predict_the_same(encoding: Any, tmp_path: Path) -> None:
-    model = classifier(encoding).fit(IMAGES[FEW][:80], LABELS[FEW][:80])
-    model.save(tmp_path / "model")
-    loaded = qsdp.load(tmp_path / "model")
-    assert np.array_equal(loaded.decision_function(IMAGES), model.decision_function(IMAGES))
-    assert loaded.encoder_.layout_ == model.encoder_.layout_
-    assert type(loaded.encoding) is type(model.encoding)
-    loaded.save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
-    assert clone(loaded).fit(IMAGES[FEW][:80], LABELS[FEW][:80]).score(IMAGES[FEW], LABELS[FEW]) > 0.9
-    for name in ("block", "U", "V", "alpha"):
-        np.testing.assert_array_equal(getattr(loaded.network_, name), getattr(model.network_, name))
-
-
 def test_dask_rows_of_images() -> None:
     da = pytest.importorskip("dask.array")
     flat = IMAGES[FEW].reshape(-1, 64)
