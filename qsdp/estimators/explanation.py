@@ -57,7 +57,7 @@ class ExplainedColumn(NamedTuple):
 class Explanation(Summarized):
     """Explanation of one output of a model: weights and curves of columns, then interactions.
 
-    Printing it shows all parts whose size is not zero.
+    Printing it shows all parts whose size is not zero, and how large they are.
 
     Attributes
     ----------
@@ -87,6 +87,7 @@ class Explanation(Summarized):
 
     def _summary(self) -> Summary:
         rows: Rows = [("output", self.output), ("constant", format_number(self.constant, 4))]
+        rows.append(("effects", "size, that is, standard deviation over the data, and fraction of the squared sizes"))
         for column in self.columns:
             if column.size > 0.0:
                 rows.append((column.name, f"{format_number(column.size, 4)}, {format_percent(column.fraction)}"))
