@@ -131,6 +131,11 @@ class DataFit:
         assert prediction.shape == self.target.shape
         return self.weighted(self.loss.gradient(prediction, self.target))
 
+    def value_and_gradient(self, prediction: FloatArray) -> tuple[float, FloatArray]:
+        """Return `value` and `gradient` at predictions (n, C), in less time than one after the other."""
+        values, gradient = self.loss.values_and_gradient(prediction, self.target)
+        return float(np.sum(self.weighted(values))), self.weighted(gradient)
+
     def line_minimum(self, base: FloatArray, direction: FloatArray, penalty: float) -> float:
         r"""Find the t that minimises the loss at ``base + t direction`` plus ``penalty |t|``.
 
@@ -162,7 +167,7 @@ class DataFit:
         With weights, a multiplier that is outside only by the rounding of the division counts as inside.
         """
         if self.factors is None:
-            return -self.loss.conjugate(-nu, self.target)
+            return -float(np.sum(self.loss.conjugates(-nu, self.target)))
         unit = -nu / self.factors
         inside = self.loss.project_dual(unit, self.target)
         # Coupled outputs must sum to one as exactly as the conjugate itself requires.

@@ -141,6 +141,10 @@ class Loss(abc.ABC):
     def gradient(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
         """Return the derivative with respect to every prediction; at a kink, the subgradient zero."""
 
+    def values_and_gradient(self, prediction: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return `values` and `gradient`, which may have parts in common."""
+        return self.values(prediction, target), self.gradient(prediction, target)
+
     @abc.abstractmethod
     def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
         r"""Return :math:`\sup_t (u t - \ell(t, y))` in the shape of `values`.

@@ -54,13 +54,15 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
         a = np.zeros_like(g)
         if len(free):
             _, a[free], info = dposv(H[np.ix_(free, free)], -g[free], lower=True)
-            if info != 0 or deadline.over():
+            if info != 0:
                 return None
         slope = H[:, free] @ a[free] + g
         wrong = np.where(inside, a < 0.0, slope < -tol)
         count = int(np.count_nonzero(wrong))
         if count == 0:
             return a
+        if deadline.over():
+            return None
         patience = PATIENCE if count < fewest else patience - 1
         fewest = min(fewest, count)
         if patience < 0:

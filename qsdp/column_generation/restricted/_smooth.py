@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.gap import relative
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.tuning import MAX_STEPS, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
@@ -115,8 +114,8 @@ class ValueLoss:
     def at(self, x: FloatArray) -> Evaluated:
         """Evaluate the loss at the coordinates of a network."""
         prediction = x.T
-        gradient = self._fit.gradient(prediction)
-        return Evaluated(x, self._fit.value(prediction), gradient.T, prediction, -gradient)
+        value, gradient = self._fit.value_and_gradient(prediction)
+        return Evaluated(x, value, gradient.T, prediction, -gradient)
 
     def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
         """Maximise the dual value over multiples up to `largest` of minus the gradient; return it and the multiple."""
@@ -132,7 +131,7 @@ class ValueLoss:
     def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
         """Compute the second derivatives (k, k), or an approximation, along columns."""
         assert point.prediction is not None
-        outputs = self._fit.coupled_outputs(columns.outputs)
+        outputs = columns.outputs if self._fit.loss.coupled else None
         return curvature_matrix(columns.vectors.T, self._fit.curvature(point.prediction), outputs, self._precision)
 
     def refine(self) -> bool:
@@ -178,7 +177,7 @@ class SmoothProblem:
         for _ in range(MAX_STEPS):
             slopes, value = self.slopes(point), self.total(a, point)
             bound, _ = self.loss.bound(point, self.multiple(slopes))
-            if relative(value - bound, value) <= tol or deadline.over():
+            if value - bound <= tol * value or deadline.over():
                 break
             if model is None or age == self.loss.steps_per_model:
                 # Weights of zero whose slope is positive stay zero in this step.
