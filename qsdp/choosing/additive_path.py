@@ -13,7 +13,7 @@ from qsdp._utils.tuning import GAIN, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation.restricted import Columns, SmoothProblem, ValueLoss
 from qsdp.losses import DataFit
-from qsdp.pricing.pool import alternate, signs
+from qsdp.pricing.pool import alternated_pairs
 
 __all__ = ["AdditivePath"]
 
@@ -216,10 +216,8 @@ class AdditivePath:
             M = (self._inputs * column[:, None]).T @ self._inputs
             values, vectors = np.linalg.eigh(M)
             largest = vectors[:, np.argsort(-np.abs(values))[: self._added]].T
-            starts = np.vstack([signs(largest), signs(self._rng.standard_normal((_STARTS, size)))])
-            U = alternate(M, starts)
-            prices = np.abs(U @ M).sum(axis=1) / self._price
+            sums, U, V = alternated_pairs(M, np.vstack([largest, self._rng.standard_normal((_STARTS, size))]))
+            prices = sums / self._price
             _, first = np.unique(np.round(prices, 9 - int(np.log10(prices.max() or 1.0))), return_index=True)
             best = first[::-1][: self._added]
-            U = U[best]
-            yield k, prices[best], U.astype(np.int8), signs(U @ M).astype(np.int8)
+            yield k, prices[best], U[best].astype(np.int8), V[best].astype(np.int8)

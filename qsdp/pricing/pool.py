@@ -9,7 +9,7 @@ from qsdp._utils.tuning import MAX_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.pricing.bound_trees import SignArray
 
-__all__ = ["CENTRES", "Pool", "alternate", "canonical", "signs"]
+__all__ = ["CENTRES", "Pool", "alternate", "alternated_pairs", "canonical", "signs"]
 
 #: Maximum number of optima near which a round of local search continues.
 CENTRES = 30
@@ -37,6 +37,13 @@ def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
             break
         U[active] = moved
     return U
+
+
+def alternated_pairs(M: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""Alternate signs from those of vectors (k, N); return the values :math:`\|Mu\|_1`, U, and V = sign(U M)."""
+    U = alternate(M, signs(vectors))
+    products = U @ M
+    return np.abs(products).sum(axis=1), U, signs(products)
 
 
 class Pool:

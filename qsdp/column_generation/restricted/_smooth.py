@@ -122,7 +122,7 @@ class ValueLoss:
         assert point.nu is not None
         # Near the optimum, the best multiple is one or the largest feasible one.
         scale = min(1.0, largest)
-        return self._fit.dual_value(scale * self._fit.project(point.nu)), scale
+        return self._fit.projected_dual_value(point.nu, scale), scale
 
     def images(self, vectors: FloatArray) -> FloatArray:
         """Precompute the part of `hessian` that depends only on vectors (k, r), one row for each."""
