@@ -122,5 +122,5 @@ def _choice(linear: str, gains: FloatArray) -> str:
     """Return the model whose predictions of the test rows are better by more than chance explains."""
     gain, error = mean_and_error(gains)
     if abs(gain) <= 2.0 * error:
-        return f"the {len(gains)} test rows do not say: within two standard errors"
+        return f"either: within two standard errors on the {len(gains)} test rows"
     return f"{'this network' if gain > 0.0 else linear}: better by {abs(gain) / error:.1f} standard errors"

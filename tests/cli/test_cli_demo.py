@@ -41,7 +41,7 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     assert figure(text, "proof").endswith(f"by at most {figure(text, 'relative gap').split('  ')[0]}")
     # On 114 and 89 test rows, the two models are as good.
     n_test = int(re.findall(r"(\d+) test rows", text)[0])
-    assert figure(text, "choose") == f"the {n_test} test rows do not say: within two standard errors"
+    assert figure(text, "choose") == f"either: within two standard errors on the {n_test} test rows"
     assert "refine" in figure(text, "time")
     assert "qsdp fit" in text.splitlines()[-2]
     assert ".fit(X, y)" in text.splitlines()[-1]
