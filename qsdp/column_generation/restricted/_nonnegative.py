@@ -52,11 +52,10 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
     for _ in range(MAX_STEPS):
         free = np.flatnonzero(inside)
         a = np.zeros_like(g)
-        if len(free):
-            _, a[free], info = dposv(H[np.ix_(free, free)], -g[free], lower=True)
-            if info != 0:
-                return None
-        slope = H[:, free] @ a[free] + g
+        a[free], solved = _minimum_on(H, g, free)
+        if not solved:
+            return None
+        slope = H @ a + g
         wrong = np.where(inside, a < 0.0, slope < -tol)
         count = int(np.count_nonzero(wrong))
         if count == 0:
@@ -71,14 +70,22 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
     return None
 
 
+def _minimum_on(H: FloatArray, g: FloatArray, free: npt.NDArray[np.intp]) -> tuple[FloatArray, bool]:
+    """Return the minimiser over free weights, of any sign, and whether their matrix is positive definite."""
+    if not len(free):
+        return np.zeros(0), True
+    # LAPACK takes columns: a transposed copy, which is the same matrix, needs no other.
+    _, minimum, info = dposv(H.take(free, axis=0).take(free, axis=1).T, -g[free], lower=True, overwrite_a=True)
+    return minimum, info == 0
+
+
 def _active_set(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> FloatArray:
     """Run the active-set method of Lawson and Hanson; return the minimiser, or the last weights at a time limit."""
     a, inside = start.copy(), start > 0.0
     for _ in range(PATIENCE * len(g)):
-        free, aim, info = np.flatnonzero(inside), np.zeros(0), 0
-        if len(free):
-            _, aim, info = dposv(H[np.ix_(free, free)], -g[free], lower=True)
-        if info != 0 or deadline.over():
+        free = np.flatnonzero(inside)
+        aim, solved = _minimum_on(H, g, free)
+        if not solved or deadline.over():
             break
         falling = np.flatnonzero(aim <= 0.0)
         if len(falling):
@@ -88,7 +95,7 @@ def _active_set(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> 
             a[first], inside[first] = 0.0, False
             continue
         a[free] = aim
-        slope = H[:, free] @ aim + g
+        slope = H @ a + g
         slope[free] = 0.0
         if slope.min() >= -tol:
             break
