@@ -20,14 +20,14 @@ def process(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_a_real_process_prints_plain_unfolded_lines(trained: Path) -> None:
+def test_a_real_process_prints_plain_unfolded_lines() -> None:
     narrow = {**os.environ, "COLUMNS": "40"}
     processes = [
         process("datasets", env=narrow),
         process(
             "predict",
-            trained / "label.qsdp",
-            "no such file, and a long name to go with it, well beyond forty.csv",
+            "no such file, and a long name to go with it, well beyond forty.qsdp",
+            "rows.csv",
             env=narrow,
         ),
     ]
@@ -38,7 +38,7 @@ def test_a_real_process_prints_plain_unfolded_lines(trained: Path) -> None:
     assert nothing == ""
     # A slow machine prints lines of progress before.
     assert error.splitlines()[-1].startswith(
-        "Error: 'no such file, and a long name to go with it, well beyond forty.csv"
+        "Error: 'no such file, and a long name to go with it, well beyond forty.qsdp"
     )
 
 
