@@ -318,3 +318,22 @@ def test_curvatures_have_the_trace_and_the_rows_of_their_matrices(seed: int, n_c
     rows = rng.permutation(4)[:2]
     change = rng.standard_normal((4, n_classes))
     assert np.array_equal(curvature.take(rows).times(change[rows]), curvature.times(change)[rows])
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e3])
+def test_values_and_gradients_are_those_of_separate_calls(size: float) -> None:
+    rng = np.random.default_rng(0)
+    prediction, target = size * rng.standard_normal((30, 4)), np.eye(4)[rng.integers(0, 4, 30)]
+    values, gradient = CrossEntropy().values_and_gradient(prediction, target)
+    np.testing.assert_allclose(values, CrossEntropy().values(prediction, target), rtol=1e-14)
+    np.testing.assert_allclose(gradient, CrossEntropy().gradient(prediction, target), rtol=1e-14)
+
+
+def test_multiples_of_probabilities_minus_targets_are_projected_to_themselves() -> None:
+    rng = np.random.default_rng(0)
+    target = np.eye(4)[rng.integers(0, 4, 30)]
+    dual = CrossEntropy().gradient(rng.standard_normal((30, 4)), target)
+    for scale in (0.0, 0.3, 1.0):
+        projected = CrossEntropy().project_dual(scale * dual, target)
+        np.testing.assert_allclose(projected, scale * dual, atol=1e-15)
+        assert np.all(np.isfinite(CrossEntropy().conjugates(projected, target)))
