@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.tuning import GAIN, PATIENCE, ROUGH, SMALL
-from qsdp._utils.validation import FloatArray
+from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.column_generation.restricted import Columns, SmoothProblem, ValueLoss
 from qsdp.losses import DataFit
 from qsdp.pricing.pool import alternated_pairs
@@ -22,6 +22,12 @@ _STARTS = 32
 
 #: Neurons that a round adds at most: so many in all, but not fewer than the second number for each output.
 _ADDED, _FEWEST_ADDED = 20, 5
+
+#: Entries of all matrices from which signs alternate: of hundreds of inputs, hardly any neuron is worth its bits.
+_MAX_WORK = 2**20
+
+#: Side of a matrix beyond which eigenvectors are found from a random subspace: at 400, in a quarter of the time.
+_LARGE = 150
 
 #: Weights that a round adds at most to an output, for each neuron that it adds.
 _WEIGHTS = 2
@@ -135,6 +141,13 @@ class AdditivePath:
             matrices[k] += (self._inputs.T * column) @ self._inputs / max(float(curvature[k]), 1e-300)
         return matrices
 
+    def weights_after_step(self, columns: IntArray) -> FloatArray:
+        """Estimate the weights (k, C) of some columns without their penalty: a Newton step of each alone."""
+        W, _, _, _ = self.parts()
+        rows = self._columns[:, columns] * self._omega[columns]
+        curvature = self._fit.curvature(self._prediction()).diagonal
+        return W[columns] + (rows.T @ self._nu) / np.maximum((rows**2).T @ curvature, 1e-300)
+
     def _prediction(self) -> FloatArray:
         outputs = np.eye(len(self._constant))[self._outputs]
         prediction: FloatArray = self._vectors.T @ (self._sizes[:, None] * outputs)
@@ -214,10 +227,22 @@ class AdditivePath:
         size = self._inputs.shape[1]
         for k, column in enumerate(nu.T):
             M = (self._inputs * column[:, None]).T @ self._inputs
-            values, vectors = np.linalg.eigh(M)
-            largest = vectors[:, np.argsort(-np.abs(values))[: self._added]].T
-            sums, U, V = alternated_pairs(M, np.vstack([largest, self._rng.standard_normal((_STARTS, size))]))
+            largest = _eigenvectors(M, min(self._added, max(_MAX_WORK // size**2, _FEWEST_ADDED)))
+            others = self._rng.standard_normal((min(_STARTS, _MAX_WORK // size**2), size))
+            sums, U, V = alternated_pairs(M, np.vstack([largest, others]))
             prices = sums / self._price
             _, first = np.unique(np.round(prices, 9 - int(np.log10(prices.max() or 1.0))), return_index=True)
             best = first[::-1][: self._added]
             yield k, prices[best], U[best].astype(np.int8), V[best].astype(np.int8)
+
+
+def _eigenvectors(M: FloatArray, count: int) -> FloatArray:
+    """Return at most `count` eigenvectors (k, D) of the largest absolute eigenvalues; of large matrices, roughly."""
+    if len(M) <= _LARGE:
+        values, vectors = np.linalg.eigh(M)
+        return vectors[:, np.argsort(-np.abs(values))[:count]].T
+    # Imported here, because nothing else in this module needs scikit-learn.
+    from sklearn.utils.extmath import randomized_svd
+
+    largest: FloatArray = randomized_svd(M, count, n_iter=2, random_state=0)[0].T
+    return largest

@@ -52,8 +52,6 @@ class RidgeFit:
         Weighted sum of the squared errors of the fit to all rows, at the same rows.
     coefficients : ndarray of shape (r, C)
         Coefficients of the fit to all rows, of the spanning functions of `Functions`.
-    freedom : float
-        Degrees of freedom: trace of the matrix that maps targets to predictions.
     functions : Functions
         Space of the fit.
     left_out : LeftOut
@@ -65,7 +63,6 @@ class RidgeFit:
     errors: FloatArray
     training_loss: float
     coefficients: FloatArray
-    freedom: float
     functions: Functions
     left_out: LeftOut
 
@@ -313,7 +310,6 @@ class LeftOut:
                 errors=summed,
                 training_loss=float(losses.sum()),
                 coefficients=functions_at_rows.axes @ solutions[number],
-                freedom=float(eigenvalues @ inverses[:, number]),
                 functions=functions,
                 left_out=self,
             )

@@ -14,15 +14,12 @@ from qsdp._utils import deadline
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.blocks import Blocks
 from qsdp.choosing.additive_path import AdditivePath
-from qsdp.choosing.distinct_rows import DistinctRows
 from qsdp.choosing.options import AUTO, TrainingOptions, fraction_of_beta_max
-from qsdp.choosing.regression import left_out_fit
 from qsdp.encoding import AdditiveBlocks, Encoding, EncodingRule, TableEncoder
 from qsdp.encoding.additive_blocks import neuron_price, standardised, weight_prices
 from qsdp.encoding.fitting import distributions, thresholds_of
 from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators.held_out import held_out_folds
-from qsdp.estimators.input_selection import useful_inputs
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.sample import Rows
@@ -32,27 +29,28 @@ __all__ = ["AdditiveFit", "fit_additive"]
 #: Training set, held-out rows, and share of the weight that trains.
 Fold = tuple[TrainingProblem, TrainingProblem, float]
 
-#: Numbers of thresholds per column to choose from.
-_THRESHOLDS = (0, 20)
+#: Numbers of thresholds per column to choose from; 19 are the multiples of 5 %, with the median.
+_THRESHOLDS = (0, 19)
 
 #: Fractions of `beta_max` to choose from: three orders of magnitude in nine steps.
 _FRACTIONS = np.geomspace(0.3, 3e-4, 10)
 
-#: Norms of the rows of inputs with which their selection is tried; 0.7 and 3 are as the first.
-_SIZES = (1.5, 15.0)
+#: Largest number of inputs of the neurons of a first candidate, and of the operations for all their products.
+_MAX_INPUTS, _MAX_OPERATIONS = 1000, 2**34
 
-#: Number of inputs above which they are selected: a neuron on hundreds of inputs costs many bits.
-MAX_INPUTS = 100
+#: Largest number of inputs and thresholds of neurons: a neuron on hundreds costs many bits.
+_MAX_MEMBERS = 100
 
 #: A path ends with so many steps in a row that each gain less than this fraction of the held-out loss, in all.
 _FLAT, _GAIN = 2, 0.005
 
-#: Fractions of the gain of the best path by which a loss exceeds that of the best candidate at the same step if a path
-#: ends, and the smallest one if a path or an elimination ends.
+#: Fractions of the gain of the best path by which a loss exceeds that of the best candidate at the same step, after the
+#: first, if a path ends, and of its own gain by which it exceeds the smallest one.
 _BEHIND, _WORSE = 0.1, 0.05
 
-#: Standard errors of the difference of losses that an elimination must gain; with one, losses of new rows are larger.
-_CLEAR = 2.0
+#: Standard errors of the difference of losses: by which inputs of neurons must gain (with one, losses of new rows are
+#: larger) and columns must lose to end an elimination, and those that fewer columns may lose.
+_CLEAR, _NEGLIGIBLE = 2.0, 0.25
 
 #: Entries of the thresholds of all columns that take a gigabyte of memory; no candidate has more. Products of inputs
 #: and thresholds have fewer: the rest of a fit takes about ten seconds for so many.
@@ -82,12 +80,14 @@ def fit_additive(
 ) -> AdditiveFit:
     """Choose thresholds, their products, and beta for a table, and fit the additive model with interactions.
 
-    Candidates have 0 or 20 thresholds per column, and neurons on all other inputs. For each, the loss on held-out
+    Candidates have 0 or 19 thresholds per column, and neurons on all other inputs. For each, the loss on held-out
     rows is computed for decreasing beta, each fit from the one before, and the smallest one decides. Of the best
-    candidate, the half of the columns with the smallest effects is left out, again and again. Then the inputs and
-    thresholds with an effect are also those of the neurons, and the half of them with the smallest effects is left out.
-    Either decides if it lowers the loss by two standard errors. Of more than a hundred inputs, those that a quadratic
-    ridge regression needs are selected first.
+    candidate, the half of the columns with the smallest effects is left out, again and again, until losses are larger
+    by two standard errors. The fewest columns whose loss exceeds the smallest one by a quarter of a standard error
+    remain, with 0 or 19 thresholds. Then the inputs and thresholds with an effect are also those of the neurons, and
+    the half of them with the smallest effects is left out; this decides if it lowers the loss by two standard errors.
+    Of more than a thousand inputs, or fewer of tens of thousands of rows, those with the largest slopes at a zero
+    network are first those of the neurons.
 
     Parameters
     ----------
@@ -105,16 +105,6 @@ def fit_additive(
     rule = EncodingRule.recommended("standard", samples.X.shape[1], max_categories)
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(samples.X, sample_weight=samples.weights)
     table, standard = encoder._table(samples.X, warned=True), encoder.encoding_
-    if standard.width > MAX_INPUTS:
-        columns = standard.encode(table)
-        columns /= np.sqrt(np.square(columns).sum(axis=1).mean()) or 1.0
-        # Beside a constant, products matter less than inputs in rows of the first size, and more in the second.
-        parts = [np.hstack([size * columns, np.ones((len(columns), 1))]) for size in _SIZES]
-        problems = [options.problem(rows, coded, weights, samples.repetitions) for rows in parts]
-        rows = DistinctRows.from_rows(columns)
-        fits = [left_out_fit(candidate, rows) for candidate in problems]
-        best = int(np.argmin([fit.errors.sum() for fit in fits]))
-        standard = standard.restricted(useful_inputs(problems[best], rows, standard.width, fits[best]))
     encoding, sets = _with_thresholds(standard, table, samples.weights)
     encoding = standardised(encoding, encoding.encode(table), samples.weights)
     problem = options.problem(encoding.encode(table), coded, weights, samples.repetitions)
@@ -165,11 +155,14 @@ class _Selection:
         weights and are the inputs of the neurons.
     fraction : float
         Fraction of the columns or inputs with an effect that remains.
+    inputs : _Candidate, optional
+        Candidate whose inputs of the best columns remain, if not those of the source.
     """
 
     source: _Tried
     columns: bool
     fraction: float
+    inputs: _Candidate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,11 +190,11 @@ class _Tried:
     def smallest(self) -> float:
         return float(self.losses.min())
 
-    def is_clear_gain(self, other: _Tried, counts: FloatArray) -> bool:
-        """Whether losses are smaller than those of another by more than two standard errors of the difference."""
+    def is_clear_gain(self, other: _Tried, counts: FloatArray, errors: float = _CLEAR) -> bool:
+        """Whether losses are smaller than those of another by more than some standard errors of the difference."""
         gains = other.row_losses - self.row_losses
         variance = float(gains**2 @ (1.0 / counts)) - float(gains.sum()) ** 2 / float(counts.sum())
-        return bool(gains.sum() > _CLEAR * np.sqrt(max(variance, 0.0)))
+        return bool(gains.sum() > errors * np.sqrt(max(variance, 0.0)))
 
     def gain(self) -> float:
         return float(self.losses.max() - self.losses.min())
@@ -237,8 +230,8 @@ class _AdditiveSearch:
 
     def chosen(self, sets: dict[int, IntArray]) -> tuple[_Candidate, int]:
         """Return the candidate and the number of steps to its beta."""
-        standard = np.flatnonzero(~self._above)
-        candidates = [_Candidate(np.concatenate([standard, extra]), standard) for extra in sets.values()]
+        standard, inputs = np.flatnonzero(~self._above), self._first_inputs()
+        candidates = [_Candidate(np.concatenate([standard, extra]), inputs) for extra in sets.values()]
         folds = held_out_folds(self.problem)
         if not folds or (len(candidates) == 1 and not self._chooses):
             return candidates[0], 0
@@ -247,54 +240,74 @@ class _AdditiveSearch:
             self._try(tried, folds, [candidate] * len(folds))
         best = min(tried, key=_Tried.smallest)
         best = self._eliminate(tried, folds, best, best, columns=True)
+        if best.selection is not None:
+            selections = [replace(best.selection, inputs=candidate) for candidate in candidates]
+            best = min((self._select(tried, folds, selection) for selection in selections), key=_Tried.smallest)
         others = [trial for trial in tried if np.any(self._above[trial.candidates[0].weighted])]
         chosen = self._eliminate(tried, folds, best, best, columns=False)
         if others:
             chosen = self._eliminate(tried, folds, min(others, key=_Tried.smallest), chosen, columns=False)
         return self._on_all_rows(chosen, candidates), chosen.step
 
+    def _first_inputs(self) -> IntArray:
+        """Return the inputs of neurons of the first candidates: all, or those of largest slopes at a zero network."""
+        standard, slopes = np.flatnonzero(~self._above), self.problem.data_fit.zero_dual
+        limit = min(_MAX_INPUTS, int(np.sqrt(_MAX_OPERATIONS / slopes.size)))
+        if len(standard) <= limit:
+            return standard
+        return standard[_largest(((self.problem.X[:, standard].T @ slopes) ** 2).sum(axis=1), 1.0, limit)]
+
     def _eliminate(
         self, tried: list[_Tried], folds: list[Fold], source: _Tried, chosen: _Tried, *, columns: bool
     ) -> _Tried:
         """Try the better half of the columns or inputs of a source, the better half of these and so on.
 
-        Inputs of a source that have effects are tried first. Return the best candidates if their losses are clearly
-        smaller than those of the chosen ones, which are returned else.
+        Return the fewest columns whose losses exceed the smallest ones by a negligible amount. Of inputs, those with
+        an effect are tried first, and the best candidates are returned if their losses are clearly smaller than those
+        of the chosen ones, which are returned else.
         """
         new: list[_Tried] = []
+        counts = np.concatenate([held_out.row_counts for _, held_out, _ in folds])
         while True:
             selection = _Selection(new[-1] if new else source, columns, 1.0 if not (columns or new) else 0.5)
-            # Each fold has the inputs that its own rows choose, else its errors would be too small.
-            some = selection.source.candidates
-            pairs = zip(some, selection.source.effects[selection.source.step], strict=True)
-            some = [self._selected(candidate, effects, selection) for candidate, effects in pairs]
-            best = min(tried, key=_Tried.smallest)
-            known = (trial for trial in tried if all(map(_Candidate.equals, trial.candidates, some)))
-            new.append(next(known, None) or self._try(tried, folds, some, selection))
-            hopeless = new[-1].smallest() > best.smallest() + _WORSE * best.gain()
+            new.append(self._select(tried, folds, selection))
+            best, some = min(tried, key=_Tried.smallest), new[-1].candidates
+            hopeless = best.is_clear_gain(new[-1], counts)
             # A single column with several inputs has no better half.
             stuck = selection.fraction < 1.0 and all(map(_Candidate.equals, some, selection.source.candidates))
             if stuck or hopeless or max(len(candidate.weighted) for candidate in some) == 1 or deadline.over():
                 break
+        if columns:
+            # Fewer columns need fewer bits.
+            best = min([chosen, *new], key=_Tried.smallest)
+            return [trial for trial in [chosen, *new] if not best.is_clear_gain(trial, counts, _NEGLIGIBLE)][-1]
         better = min(new, key=_Tried.smallest)
-        counts = np.concatenate([held_out.row_counts for _, held_out, _ in folds])
         return better if better.is_clear_gain(chosen, counts) else chosen
+
+    def _select(self, tried: list[_Tried], folds: list[Fold], selection: _Selection) -> _Tried:
+        """Try what a selection leaves, unless the same was tried: in each fold, the inputs that its rows choose."""
+        # Inputs that all rows choose would have errors that are too small.
+        pairs = zip(selection.source.candidates, selection.source.effects[selection.source.step], strict=True)
+        some = [self._selected(candidate, effects, selection) for candidate, effects in pairs]
+        known = (trial for trial in tried if all(map(_Candidate.equals, trial.candidates, some)))
+        return next(known, None) or self._try(tried, folds, some, selection)
 
     def _selected(self, candidate: _Candidate, effects: FloatArray, selection: _Selection) -> _Candidate:
         """Return the inputs of a candidate that a selection by the sizes of their effects leaves."""
-        weighted, members = candidate.weighted, candidate.members
+        weighted = candidate.weighted
         if selection.columns:
             totals = np.zeros(self._positions.max() + 1)
-            np.add.at(totals, self._positions[weighted], effects)
+            np.maximum.at(totals, self._positions[weighted], effects)
             best = _largest(totals, selection.fraction)
-            return _Candidate(*(some[np.isin(self._positions[some], best)] for some in (weighted, members)))
+            some = selection.inputs or candidate
+            return _Candidate(*(own[np.isin(self._positions[own], best)] for own in (some.weighted, some.members)))
         best = weighted[_largest(effects, selection.fraction, self._max_members)]
         return _Candidate(best, best)
 
     @property
     def _max_members(self) -> int:
         """Largest number of inputs of neurons in a selection, by the number of their products."""
-        return min(MAX_INPUTS, int(np.sqrt(2.0 * _MAX_PRODUCTS / len(self.problem.X))))
+        return min(_MAX_MEMBERS, int(np.sqrt(2.0 * _MAX_PRODUCTS / len(self.problem.X))))
 
     def _on_all_rows(self, tried: _Tried, candidates: list[_Candidate]) -> _Candidate:
         """Return the candidate that the selections which led to those of the folds choose on all rows."""
@@ -355,7 +368,7 @@ class _AdditiveSearch:
             losses.append(loss)
             effects.append([_effects(*pair) for pair in zip(candidates, paths, strict=True)])
             worse = loss > min(losses) + _WORSE * (max(losses) - min(losses))
-            behind = best and step < len(best.losses) and loss > best.losses[step] + _BEHIND * best.gain()
+            behind = best and 0 < step < len(best.losses) and loss > best.losses[step] + _BEHIND * best.gain()
             flat = len(losses) > _FLAT and min(losses[-_FLAT:]) > (1.0 - _GAIN) * min(losses[:-_FLAT])
             if worse or behind or flat or deadline.over():
                 break
@@ -402,12 +415,15 @@ class _AdditiveSearch:
 def _effects(candidate: _Candidate, path: AdditivePath) -> FloatArray:
     """Return the sizes of the effects of the weighted inputs of a candidate: variances of what they add, summed.
 
-    Beside its weight, an input adds its largest product with an input of the neurons, also one that only a step from
-    the fit would add: a neuron on many inputs is a poor product of two.
+    An input that has a weight or is an input of neurons adds its weight and its largest product with an input of the
+    neurons, both after a step from the fit: penalties shrink weights, and a neuron on many inputs is a poor product of
+    two.
     """
     W, _, _, _ = path.parts()
-    sizes: FloatArray = ((W**2).sum(axis=1) * path.variances)[: len(candidate.weighted)]
     among = np.searchsorted(candidate.weighted, candidate.members)
+    sizes = np.zeros(len(candidate.weighted))
+    used = np.union1d(np.flatnonzero(W[: len(sizes)].any(axis=1)), among)
+    sizes[used] = (path.weights_after_step(used) ** 2).sum(axis=1) * path.variances[used]
     sizes[among] += (path.interactions() ** 2).max(axis=2).sum(axis=0)
     return sizes
 

@@ -76,7 +76,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         activations with a linear or constant part, and for a fixed number of neurons.
     encoding : {"auto", "additive", "standard", "thresholds", "both", "none"}, None or transformer, default="auto"
         How the columns of X become inputs of the network. "additive": real weights on inputs and thresholds, and
-        neurons on the same inputs (`qsdp.encoding.AdditiveBlocks`), with 0 or 20 thresholds per column and beta
+        neurons on the same inputs (`qsdp.encoding.AdditiveBlocks`), with 0 or 19 thresholds per column and beta
         chosen by the loss on held-out rows. "standard", "thresholds" and "both" have neurons only, on the inputs of
         `qsdp.encoding.TableEncoder`: "standard" standardises numbers and clips them at three standard deviations,
         "thresholds" turns each number into at most three bits, "both" uses both, and inputs are scaled to rows of norm

@@ -163,6 +163,25 @@ def test_wide_tables_keep_the_inputs_that_matter() -> None:
     assert len(used) < 30
 
 
+def test_pairs_of_thresholds_are_found_among_many_columns() -> None:
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((300, 60)), rng.standard_normal((1000, 60))
+    y, truth = (((rows[:, 0] > 0) & (rows[:, 1] > 0)) | ((rows[:, 2] > 0) & (rows[:, 3] > 0)) for rows in (X, new))
+    model = additive("two").fit(X, y)
+    assert {one.position for one in model.encoder_.inputs_.expressions_} == {0, 1, 2, 3}
+    assert model.score(new, truth) > 0.9
+
+
+def test_neurons_have_at_most_a_thousand_inputs() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 1010))
+    model = additive(beta="20%").fit(X, 2.0 * X[:, 1005])
+    expressions = model.encoder_.inputs_.expressions_
+    assert 1005 in {one.position for one in expressions}
+    assert len(expressions) <= 1000
+    assert model.certificate_.lower_bound <= model.certificate_.objective
+
+
 def test_optimal_networks_are_proven() -> None:
     X, score = table(120)
     model = additive(refine="exact", beta="10%").fit(X[["a", "b", "c"]], score)
