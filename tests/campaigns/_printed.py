@@ -144,7 +144,6 @@ def _bounded(statement: Statement, best: Fraction, b: Fraction) -> list[Line]:
         uncertain = Fraction(1)
     return [
         ("lower", [Expected(0, best + _TINY, 12), _rounded(claimed, 12)]),
-        ("", []),
         ("gap", [Expected(gap - loose, gap + loose, 4), Expected(relative - uncertain, relative + uncertain, 4)]),
         ("yes", [_rounded(b, 11), *_same(1e-9)]),
     ]
