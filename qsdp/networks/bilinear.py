@@ -26,7 +26,7 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.block_layout import Layout, check_layout, single_block
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.archive import pack_archive
-from qsdp.networks.compact import integer_weights, pack_neurons
+from qsdp.networks.compact import integer_weights, pack_neurons, rounded_bits
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
 from qsdp.networks.quadratic_form import BlockFunction, NeuronFunction, form_of_neurons
@@ -337,10 +337,11 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
     def n_bits(self) -> int:
         """Size in bits: ceil(log2(M + 1)) per first-layer weight (1 if binary), 32 per real number.
 
-        A second-layer weight that the neurons of an output share counts once per output. With vector outputs, the
-        number of neurons of each output counts another 32 bits. On blocks, the block of each neuron counts, and if
-        every neuron serves one output, the index of that output in place of zeros. Files store real numbers in double
-        precision.
+        A second-layer weight that the neurons of an output share counts once per output, and weights that are integers
+        of b bits, sign included, times a scale for each output count b bits each and 32 for the scale. With vector
+        outputs, the number of neurons of each output counts another 32 bits. On blocks, the block of each neuron
+        counts, and if every neuron serves one output, the index of that output in place of zeros. Files store real
+        numbers in double precision.
 
         Real weights of columns take 32 bits each, or b bits if they are integers of b bits, sign included, times a
         scale for each output, which takes 32 bits. If it is less, weights of zero take one bit, and the others that bit
@@ -350,8 +351,11 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
         signs = int((np.array(layout.sizes) * np.where(layout.linear, 1, 2))[self.block].sum())
         last = 2 * m * self.lifted
         numbers = bits_of(layout.n_blocks) + (bits_of(self.n_outputs) if self._single else 0)
-        floats = m if self._single or m == 0 else count_floats(self.alpha)
-        neurons = bits_of(self.levels) * (signs - last) + last + m * numbers + FLOAT_BITS * floats
+        second_layer: float = FLOAT_BITS * (m if self._single or m == 0 else count_floats(self.alpha))
+        if m and not self.shared_alpha:
+            weights = self.output_weights
+            second_layer = min(second_layer, rounded_bits(weights, m if self._single else weights.size))
+        neurons = bits_of(self.levels) * (signs - last) + last + m * numbers + int(second_layer)
         return neurons + weight_bits(self.column_weights, self._integer_weights)
 
     @cached_property

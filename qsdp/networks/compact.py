@@ -28,6 +28,7 @@ from qsdp.block_layout import KINDS, WEIGHTS, Layout, check_layout
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
 from qsdp.networks.storage import MAX_INPUTS, check_memory, fits_memory
+from qsdp.networks.weights import FLOAT_BITS, integer_bits
 
 __all__ = ["MAGIC", "integer_weights", "pack_neurons", "read_compact", "weights_memory"]
 
@@ -59,6 +60,12 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray] | None:
             return None
         integers[used, c], scales[c] = np.rint(column[used] / scale).astype(np.int64), scale
     return integers, scales
+
+
+def rounded_bits(weights: FloatArray, count: int) -> float:
+    """Return the bits of `count` weights that are integers times scales of their outputs; infinite if they are not."""
+    factored = integer_weights(weights)
+    return math.inf if factored is None else integer_bits(factored[0]) * count + FLOAT_BITS * weights.shape[1]
 
 
 def _divisors(number: Fraction, limit: int) -> Iterator[int]:

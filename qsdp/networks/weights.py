@@ -225,8 +225,13 @@ def weight_bits(weights: FloatArray, factored: tuple[IntArray, FloatArray] | Non
     sizes = [_fewest_bits(weights, FLOAT_BITS)]
     if factored is not None and weights.size:
         integers, scales = factored
-        sizes.append(_fewest_bits(weights, (2 * int(np.abs(integers).max())).bit_length()) + FLOAT_BITS * len(scales))
+        sizes.append(_fewest_bits(weights, integer_bits(integers)) + FLOAT_BITS * len(scales))
     return min(sizes)
+
+
+def integer_bits(integers: IntArray) -> int:
+    """Return the number of bits, sign included, of the largest of some integers."""
+    return (2 * int(np.abs(integers).max(initial=0))).bit_length()
 
 
 def _fewest_bits(weights: FloatArray, width: int) -> int:

@@ -206,6 +206,11 @@ def test_bits_of_levels_activations_and_vectors(seed: int, m: int, d: int, level
     assert random_network(rng, m, d, shared=True, **options).n_bits == weights + 32
     assert random_network(rng, m, d, **options).n_bits == weights + 32 * m
     assert random_network(rng, m, d, C=3, **options).n_bits == weights + 32 * 3 * m
+    # Integers of -3 to 3 take three bits, and each output's scale 32.
+    network = random_network(rng, m, d, **options)
+    integers = np.append(rng.integers(-3, 4, m - 2), [3, -2])
+    rounded = BilinearNetwork(network.U, network.V, 0.25 * integers, **options)
+    assert rounded.n_bits == weights + 3 * m + 32
     # One float and one number of neurons for each output.
     assert random_network(rng, m, d, C=3, shared=True, **options).n_bits == weights + 32 * 2 * 3
 

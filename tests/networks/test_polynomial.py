@@ -409,10 +409,13 @@ def test_bits(Q: Any, largest: int, one_parity: bool, n_values: int, bits: int) 
     assert (network.largest_weight, network.one_parity, network.n_values) == (largest, one_parity, n_values)
     assert network.n_bits == 2 * bits + 32
     assert PolynomialNetwork(Q * 3, [0.5] * 3).n_bits == 6 * bits + 32
-    assert PolynomialNetwork(Q * 3, [0.5, 0.5, 0.25]).n_bits == 6 * bits + 3 * 32
+    assert PolynomialNetwork(Q * 3, [0.5, 0.5, 0.3]).n_bits == 6 * bits + 3 * 32
+    # 0.5, 0.5 and 0.25 are 2, 2 and 1 times a scale: three bits with the sign.
+    assert PolynomialNetwork(Q * 3, [0.5, 0.5, 0.25]).n_bits == 6 * bits + 3 * 3 + 32
     assert PolynomialNetwork(Q * 3, [0.5] * 3, bias=1.0).n_bits == 6 * bits + 2 * 32
     vector = PolynomialNetwork(Q * 3, np.arange(1.0, 7).reshape(3, 2), bias=[1.0, 0.0])
-    assert vector.n_bits == 6 * bits + (6 + 1) * 32
+    # Integers up to 5, and a scale for each output.
+    assert vector.n_bits == 6 * bits + 6 * 4 + (2 + 1) * 32
     assert (vector.n_neurons, vector.n_inputs, vector.n_outputs, network.n_outputs) == (3, 2, 2, 1)
 
 
