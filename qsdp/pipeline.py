@@ -49,9 +49,13 @@ _JOINED = frozenset({"refit", "polish"})
 #: Bits of the second-layer weights and the weights of columns of a network that is not sampled.
 _ALPHA_BITS = 8
 
-#: Inputs up to which such a network is priced exactly, which closes most of the gap, and limit of that in seconds; a
-#: tenth of a second is usual.
-_PRICED, _PRICING_TIME = 40, 1.0
+#: Inputs up to which such a network is priced exactly, which closes most of the gap.
+_PRICED = 40
+
+#: Limit of that, in checks of time limits: so many, and so many more for each output. A check comes after at most three
+#: milliseconds, and half a second is usual for the hardest matrices. A limit in seconds would change the bound from run
+#: to run.
+_CHECKS, _CHECKS_OF_OUTPUT = 300, 200
 
 #: Number of passes that certify a network on rows in batches.
 _PASSES = 3
@@ -375,10 +379,11 @@ def _refitted(
         relaxation = relaxation_of(network, problem, tol=options.tol, **source)
     with timed_stage(timings, "shape"):
         covariance = _shaped(relaxation, options)
-    with timed_stage(timings, "certify"), deadline.unlimited():
+    checks = _CHECKS + _CHECKS_OF_OUTPUT * problem.n_outputs
+    with timed_stage(timings, "certify"), deadline.unlimited(), deadline.checks(checks):
         # An unfinished maximum has a valid bound, too.
-        exact: dict[str, Any] = {"bound_type": "exact", "time_limit": _PRICING_TIME} if problem.size <= _PRICED else {}
-        certificate = certify(network, problem, relaxation, verbose=options.verbose, **exact)
+        bound_type = "exact" if problem.size <= _PRICED else "sdp"
+        certificate = certify(network, problem, relaxation, bound_type=bound_type, verbose=options.verbose)
     with timed_stage(timings, "refine"), options.refining():
         if options.n_neurons is not None:
             network = _resized(network, problem, covariance, options.n_neurons, options, rng)

@@ -23,6 +23,7 @@ __all__ = [
     "after",
     "carried",
     "check",
+    "checks",
     "elapsed",
     "ended",
     "fraction",
@@ -44,7 +45,7 @@ class TimeOver(Exception):  # noqa: N818 (a reason to stop, caught by whoever op
 
 
 class Deadline:
-    """End of a scope: `limit` seconds from now, or when `outer` ends, or when `interrupted` returns True.
+    """End of a scope: `limit` seconds or `checks` checks from now, when `outer` ends, or if `interrupted` returns True.
 
     Attributes
     ----------
@@ -53,9 +54,14 @@ class Deadline:
     """
 
     def __init__(
-        self, limit: float = math.inf, outer: Deadline | None = None, interrupted: Callable[[], bool] | None = None
+        self,
+        limit: float = math.inf,
+        outer: Deadline | None = None,
+        interrupted: Callable[[], bool] | None = None,
+        checks: float = math.inf,
     ) -> None:
         self._start, self._limit, self._outer, self._interrupted = time.monotonic(), limit, outer, interrupted
+        self._checks = checks
         self.ended: list[str] = [] if outer is None or outer is _ROOT else outer.ended
 
     @property
@@ -70,11 +76,19 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds left, never negative; infinite without a limit."""
+        """Seconds left, never negative; infinite without a limit. Reading it counts as a check."""
         if self._interrupted is not None and self._interrupted():
+            return 0.0
+        self._checks -= 1
+        if self._checks < 0:
             return 0.0
         left = math.inf if self._limit == math.inf else max(0.0, self._limit - self.elapsed)
         return left if self._outer is None else min(left, self._outer.left)
+
+    @property
+    def checks_left(self) -> float:
+        """Checks left; infinite unless their number is limited."""
+        return self._checks if self._outer is None else min(self._checks, self._outer.checks_left)
 
     def expire(self) -> None:
         """End the scope at the next check, as after an interrupt."""
@@ -113,9 +127,15 @@ def within(seconds: float) -> Scope:
     return _scope(Deadline(seconds, _current.get()))
 
 
+def checks(count: int) -> Scope:
+    """Open a scope that ends after a number of checks, so that what it stops does not depend on the machine's speed."""
+    return _scope(Deadline(outer=_current.get(), checks=count))
+
+
 def fraction(part: float) -> Scope:
-    """Open a scope for the fraction `part` of the time left."""
-    return within(part * left())
+    """Open a scope for the fraction `part` of the time left, and of the checks left."""
+    outer = _current.get()
+    return _scope(Deadline(part * left(), outer, checks=part * outer.checks_left))
 
 
 def unlimited() -> Scope:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import cache
 from typing import Any
@@ -187,6 +188,20 @@ def test_optimal_networks_are_proven() -> None:
     model = additive(refine="exact", beta="10%").fit(X[["a", "b", "c"]], score)
     assert model.certificate_.bound_type == "exact"
     assert model.certificate_.relative_gap < 1e-6
+
+
+def test_bounds_do_not_depend_on_the_speed_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Neurons keep all inputs, which are too many to enumerate all vectors at once.
+    X = np.random.default_rng(0).standard_normal((300, 32))
+    y = X.sum(axis=1) + (X[:, :16] * X[:, 16:]).sum(axis=1)
+
+    def bound() -> float:
+        model = qsdp.QuantizedNetworkRegressor(beta="10%", time_limit=np.inf, random_state=0).fit(X, y)
+        return float(model.certificate_.lower_bound)
+
+    expected, seconds = bound(), itertools.count()
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    assert bound() == expected
 
 
 @pytest.mark.parametrize(
