@@ -217,7 +217,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         least two classes among the samples with positive weight. All may be Dask collections. For several
         labels of a row, use `sklearn.multioutput.MultiOutputClassifier`.
         """
-        return self._fit_to(X, y, sample_weight)
+        with self._restored_on_error():
+            return self._fit_to(X, y, sample_weight)
 
     @property
     def _loss(self) -> str | Loss:

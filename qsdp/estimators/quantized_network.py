@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -73,6 +74,17 @@ class _QuantizedNetwork(SummaryBelowDiagram, BaseEstimator):  # type: ignore[mis
         """Return the parameters of the training after a check of all."""
         self._in_batches = in_batches
         return training_options(self)
+
+    @contextmanager
+    def _restored_on_error(self) -> Iterator[None]:
+        """Restore the state of an earlier fit after an error or interrupt: parts of two fits would predict nonsense."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Rows:
         """Check and return rows of the user's table with their targets and weights; `reset` learns the columns."""

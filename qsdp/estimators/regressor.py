@@ -191,7 +191,8 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
 
         All may be Dask collections.
         """
-        return self._fit_to(X, y, sample_weight)
+        with self._restored_on_error():
+            return self._fit_to(X, y, sample_weight)
 
     def _fit_to(self, X: Any, y: Any, sample_weight: Any, **routed: Any) -> QuantizedNetworkRegressor:
         options = self._options(in_batches=is_collection(X))

@@ -270,6 +270,31 @@ def test_an_interrupted_polish_leaves_a_fitted_estimator(estimator: type, monkey
     assert np.all(np.isfinite(outputs(model, X)))
 
 
+@both
+@pytest.mark.parametrize("encoding", ["additive", "standard"])
+def test_a_fit_that_fails_leaves_the_model_of_the_fit_before(
+    estimator: type, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = estimator(encoding=encoding, beta="2%", random_state=0).fit(X, target(estimator))
+    before = outputs(model, X)
+    others = np.where(REAL > 1.0, "large", "small") if estimator is Classifier else 1000.0 * REAL + 7.0
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(InvalidInputError, match="y must have 90 rows"):
+        model.fit(X[:, :2], others[:5])
+    monkeypatch.setattr("qsdp.estimators.quantized_network.run_pipeline", interrupted)
+    for data in (X, X[:, :2]):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(data, others)
+        np.testing.assert_array_equal(outputs(model, X), before)
+    fresh = estimator(encoding=encoding, beta="2%", random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, others)
+    assert vars(fresh) == vars(estimator(encoding=encoding, beta="2%", random_state=0))
+
+
 def test_a_regressor_of_diabetes() -> None:
     # Ridge regression has 0.4 to 0.5.
     X_train, X_test, y_train, y_test = train_test_split(*load_bundled("diabetes"), random_state=0)
