@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from c_flags import FLAGS
 from javascript_engines import call, needs
 
 import qsdp
@@ -55,7 +59,7 @@ CASES = [
 
 
 def scores_of(model: Any, X: Any) -> np.ndarray:
-    found = model.decision_function(X) if hasattr(model, "predict_proba") else model.predict(X)
+    found = model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
     return np.asarray(found).reshape(len(X), -1)
 
 
@@ -69,23 +73,82 @@ def test_the_network_of_columns_is_the_same_function(kind: str, encoding: str) -
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
-@needs_compiler
-@pytest.mark.parametrize(
-    ("kind", "encoding", "layout"),
-    [*((*case, "auto") for case in CASES), ("two", "additive", "neurons"), ("three", "additive", "form")],
-)
-def test_compiled_integers_are_exact_and_within_the_bound(kind: str, encoding: str, layout: str) -> None:
-    model, (new, _) = model_of(kind, encoding), table(seed=1)
-    code = to_c(model, layout=layout)
-    compiled, outputs = code.compile(), code.model.outputs(code.model.columns(new))
-    np.testing.assert_array_equal(compiled.outputs(new), outputs)
+def check_code(model: Any, code: Any, X: Any) -> None:
+    """Check compiled code against integers without a layout, the proven error, and the compiler's warnings."""
+    outputs = code.model.outputs(code.model.columns(X))
+    np.testing.assert_array_equal(code.compile().outputs(X), outputs)
     description = code.model.description
-    exact = description.scores(description.columns(new))
+    exact = description.scores(description.columns(X))
+    np.testing.assert_allclose(exact, scores_of(model, X), rtol=0, atol=1e-11 * np.abs(exact).max(initial=1.0))
     bound = code.rounding_error + 1e-9 * np.abs(exact).max(axis=0)
     assert np.all(np.abs(code.model.scores(outputs) - exact) <= bound)
+    with tempfile.TemporaryDirectory() as folder:
+        code.write(folder)
+        subprocess.run(["gcc", *FLAGS, "-c", f"{code.name}.c"], cwd=folder, check=True)
+
+
+def sizes_of_tables(code: Any) -> dict[str, int]:
+    """Return the bytes of the tables of the source by name."""
+    tables = re.findall(r"QSDP_TABLE u?int(\d+)_t (\w+)\[(\d+)\]", code.source)
+    return {name: int(width) // 8 * int(entries) for width, name, entries in tables}
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("kind", "encoding", "options"),
+    [
+        *((*case, {}) for case in CASES),
+        *((*case, {"layout": "neurons"}) for case in CASES),
+        ("three", "additive", {"layout": "form"}),
+        ("two", "additive", {"layout": "neurons", "packed": False}),
+        ("number", "thresholds", {"layout": "neurons", "packed": False}),
+        ("number", "thresholds", {"layout": "neurons", "width": 32, "column_width": 16}),
+        ("three", "additive", {"layout": "neurons", "width": 32}),
+    ],
+)
+def test_compiled_integers_are_exact_and_within_the_bound(kind: str, encoding: str, options: dict[str, Any]) -> None:
+    model, (new, _) = model_of(kind, encoding), table(seed=1)
+    code = to_c(model, **options)
+    check_code(model, code, new)
     if kind == "two":
+        exact = scores_of(model, new)
         sure = np.abs(exact[:, 0]) > code.rounding_error
-        np.testing.assert_array_equal(compiled.predict(new)[sure], model.predict(new)[sure])
+        np.testing.assert_array_equal(code.compile().predict(new)[sure], model.predict(new)[sure])
+
+
+@pytest.mark.parametrize(("kind", "encoding"), CASES)
+def test_neurons_take_a_bit_for_each_weight_and_weights_a_number(kind: str, encoding: str) -> None:
+    model = model_of(kind, encoding)
+    network, code = model.network_, to_c(model, layout="neurons")
+    m, side, width = network.n_neurons, network.U.shape[1], model.encoder_.inputs_.encoding_.width
+    sizes = sizes_of_tables(code)
+    # A reader of bits may read a byte more.
+    assert sizes["packed"] <= -(-2 * m * side // 8) + 1
+    used = int(np.any(network.column_weights[:width], axis=1).sum())
+    # Numbers of 16 bits, and positions of bytes; there may be an intercept.
+    numbers = 2 * (m + used + 1) * network.n_outputs
+    stored = sum(sizes.get(name, 0) for name in ("alpha", "operand", "weighted"))
+    assert stored <= numbers + used + 1 + side
+    assert sizes["packed"] + stored <= network.n_bits / 8 + 1 + numbers + used + 1 + side
+    assert code.model.layout.size <= to_c(model, layout="form").model.layout.size or kind == "three"
+
+
+@needs_compiler
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("parts", [{"neurons"}, {"weights"}, set()])
+@pytest.mark.parametrize("kind", ["number", "three"])
+def test_parts_alone_are_exported(kind: str, parts: set[str], encoding: str, packed: bool) -> None:
+    model, (new, _) = model_of(kind, encoding), table(seed=1)
+    network = model.network_
+    m = network.n_neurons * ("neurons" in parts)
+    weights = network.weights * ("weights" in parts)
+    neurons = (part[:m] for part in (network.U, network.V, network.alpha))
+    model.network_ = network.with_neurons(*neurons, slice(m), weights)
+    code = to_c(model, layout="neurons", packed=packed)
+    check_code(model, code, new)
+    assert ("packed" in sizes_of_tables(code) or "weights" in sizes_of_tables(code)) == bool(m)
+    assert "weights of inputs" in str(code.facts()) or not np.any(weights)
 
 
 @pytest.mark.parametrize(("kind", "encoding"), CASES)

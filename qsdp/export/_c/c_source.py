@@ -39,10 +39,11 @@ def c_source(model: IntegerModel, name: str, *, packed: bool) -> str:
     by_kind = _of_rows(model, packed) if isinstance(model.samples, RowVectors) else _of_blocks(model, name)
     spare = by_kind.pop("spare")
     assert isinstance(spare, int)
-    if packed:
+    numbers = model.layout.numbers.ravel().tolist()
+    if packed and numbers:
         tables.add("packed", [*model.layout.table.tolist(), *[0] * spare])
-    else:
-        tables.add("weights", model.layout.numbers.ravel().tolist())
+    elif numbers:
+        tables.add("weights", numbers)
     return render(
         "source.c",
         **template_types(model, name),

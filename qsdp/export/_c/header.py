@@ -75,7 +75,9 @@ def _aligned(size: int, alignment: int) -> int:
 
 def described_storage(model: IntegerModel, packed: bool) -> str:
     """Describe what is stored, and its size."""
-    what = {"neurons": "neurons", "form": "the quadratic form"}[model.layout.name]
+    what, terms = {"neurons": "neurons", "form": "the quadratic form"}[model.layout.name], model.layout.terms
+    if terms is not None and terms.inputs.size:
+        what += " and weights of inputs"
     if packed:
         return f"{what}, {model.layout.table.size} bytes of bits"
     return f"{what}, {model.layout.numbers.size} integers"

@@ -35,6 +35,8 @@ class Neurons:
     weights : ndarray of shape (m, C)
     sizes : ndarray of shape (C,) or None
         Number of neurons of each output, if they are consecutive and have weight one; otherwise None.
+    n_linear : int
+        Number of last neurons that are products of one input, each of another, and the constant, the last input.
     """
 
     left: IntArray
@@ -42,6 +44,7 @@ class Neurons:
     block: IntArray
     weights: IntArray
     sizes: IntArray | None = None
+    n_linear: int = 0
 
     @property
     def is_square(self) -> bool:

@@ -43,6 +43,58 @@ class StoredIntegers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class RowTerms:
+    """What the outputs of rows add up in the layout "neurons": neurons, and products of inputs and the constant.
+
+    Attributes
+    ----------
+    operands : ndarray of shape (k,)
+        Entries of the vectors that neurons read.
+    n_neurons : int
+    constant : int
+        Factor of the products of inputs: the constant times first-layer weights.
+    inputs : ndarray of shape (p,)
+        Inputs that have weights themselves.
+    weights : ndarray of shape (n_neurons + p, C)
+        Second-layer weights, and then those of inputs; empty if all weights are one.
+    """
+
+    operands: IntArray
+    n_neurons: int
+    constant: int
+    inputs: IntArray
+    weights: IntArray
+
+    @classmethod
+    def from_neurons(cls, neurons: Neurons, constant: int) -> RowTerms:
+        """Store the weights of the inputs that have some, or of all inputs if that takes no more bits."""
+        m, N = len(neurons.left) - neurons.n_linear, neurons.left.shape[1]
+        if not neurons.n_linear:
+            weights = neurons.weights if neurons.sizes is None else neurons.weights[:0]
+            return cls(np.arange(N), m, 0, np.arange(0), weights)
+        constant *= int(neurons.left[-1].sum())
+        weights = np.zeros((N, neurons.weights.shape[1]), dtype=np.int64)
+        weights[neurons.left[m:].argmax(axis=1)] = neurons.weights[m:]
+        operands = np.flatnonzero(np.any(neurons.left[:m], axis=0) | np.any(neurons.right[:m], axis=0))
+        candidates = [
+            cls(operands, m, constant, inputs, np.concatenate([neurons.weights[:m], weights[inputs]]))
+            for inputs in (np.arange(N), np.flatnonzero(np.any(weights, axis=1)))
+        ]
+        return min(candidates, key=lambda terms: terms.size)
+
+    @property
+    def size(self) -> int:
+        """Bits of the weights, and of the tables of positions, which those from 0 without a gap do not need."""
+        positions = [*self._positions(self.operands), *self._positions(self.inputs)]
+        width = type_width(int(np.abs(self.weights).max(initial=0)))
+        return self.weights.size * width + sum(8 if position < 2**8 else 16 for position in positions)
+
+    @staticmethod
+    def _positions(chosen: IntArray) -> list[int]:
+        return [] if np.array_equal(chosen, np.arange(len(chosen))) else [int(chosen.max())] * len(chosen)
+
+
+@dataclass(frozen=True, eq=False)
 class NetworkLayout:
     """Layout of a network: its stored integers, and bounds on intermediate values.
 
@@ -58,6 +110,8 @@ class NetworkLayout:
         Numbers of neurons of each block and output, of shape (R C,); empty for rows and forms.
     size : int
         Bits of all weights, including the second layer, and of counts.
+    terms : RowTerms or None
+        Terms of neurons of rows; None for blocks and forms.
     projection_bound, sum_bound : int
         Proven bounds on all intermediate values: on entries of vectors, projections, and neurons and products of
         blocks; and on sums and outputs.
@@ -69,6 +123,7 @@ class NetworkLayout:
     size: int
     projection_bound: int
     sum_bound: int
+    terms: RowTerms | None = None
 
     @property
     def numbers(self) -> IntArray:
@@ -88,8 +143,11 @@ class NetworkLayout:
     @cached_property
     def table(self) -> npt.NDArray[np.uint8]:
         """Packed bits, the most significant bit of an integer first."""
-        bits = [bits_of_integers((part.integers - part.low) // part.step, part.n_bits) for part in self.parts]
-        return np.packbits(np.concatenate([array.reshape(*array.shape[:-2], -1) for array in bits], axis=-1))
+        parts = []
+        for part in self.parts:
+            bits = bits_of_integers((part.integers - part.low) // part.step, part.n_bits)
+            parts.append(bits.reshape(*bits.shape[:-2], bits.shape[-2] * bits.shape[-1]))
+        return np.packbits(np.concatenate(parts, axis=-1))
 
     @property
     def projection_width(self) -> int:
@@ -118,12 +176,16 @@ def type_width(bound: int) -> int:
 
 
 def _layout(
-    name: str, parts: list[StoredIntegers], bounds: tuple[int, int], counts: IntArray | None = None, more: int = 0
+    name: str,
+    parts: list[StoredIntegers],
+    bounds: tuple[int, int],
+    counts: IntArray | None = None,
+    terms: RowTerms | None = None,
 ) -> NetworkLayout:
-    """Create a layout with `more` bits than those of its parts and of 8 for each count."""
+    """Create a layout of the bits of its parts and terms, and of 8 for each count."""
     counts = np.zeros(0, dtype=np.int64) if counts is None else counts
-    size = sum(part.integers.size * part.n_bits for part in parts) + 8 * counts.size + more
-    return NetworkLayout(name, tuple(parts), counts, size, *bounds)
+    size = sum(part.integers.size * part.n_bits for part in parts) + 8 * counts.size + (terms.size if terms else 0)
+    return NetworkLayout(name, tuple(parts), counts, size, *bounds, terms)
 
 
 def _entries(samples: Vectors, network: IntegerNetwork) -> StoredIntegers:
@@ -155,19 +217,19 @@ def _form_of_blocks(samples: Vectors, network: IntegerNetwork) -> NetworkLayout:
 def _neurons_of_rows(samples: Vectors, network: IntegerNetwork, neurons: Neurons) -> NetworkLayout:
     both = np.stack([neurons.left] if neurons.is_square else [neurons.left, neurons.right], axis=1)
     d = both.shape[-1] - (samples.constant != 0)
-    main, last = both[..., :d], both[..., d:]
-    top = max(int(np.abs(main).max()), 1)
+    terms = RowTerms.from_neurons(neurons, (samples.inputs and samples.inputs.constant) or 0)
+    stored = both[: terms.n_neurons]
+    main, last = stored[..., terms.operands[:d]], stored[..., d:]
+    top = max(int(np.abs(main).max(initial=0)), 1)
     step = 1 if np.any((main + top) % 2) else 2
     parts = [StoredIntegers(main, -top, step, (2 * top // step).bit_length())]
     # In a network of squares the constant is always added.
     if samples.constant and not np.all(last == 1):
         parts.append(StoredIntegers.from_signs(last))
     values = neurons.bounds(samples)
-    shared, widest = neurons.sizes is not None, int(np.abs(neurons.weights).max())
     projections = np.abs(both).astype(np.float64) @ samples.vector
-    sums = max(network.totals, rounded_up(values.sum() if shared else values.max()))
-    more = 0 if shared else neurons.weights.size * type_width(widest)
-    return _layout("neurons", parts, (rounded_up(projections.max()), sums), more=more)
+    sums = max(network.totals, rounded_up(values.max() if neurons.sizes is None else values.sum()))
+    return _layout("neurons", parts, (rounded_up(projections.max()), sums), terms=terms)
 
 
 def _neurons_of_blocks(samples: Vectors, network: IntegerNetwork, neurons: Neurons) -> NetworkLayout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -52,13 +53,16 @@ def integers_of_rows(
         reach = float((np.abs(exact.left[:, :d]) @ rows.vector).max())
         gain, kappa, error = _scaled_kappa(exact.tail[0], unit, digits, reach)
         rows = RowVectors(description, inputs, input_range, kappa, n_inputs=d, gain=gain, constant_error=error)
-    left, exact_weights, sizes = _grouped(exact, exact.alpha * float(unit / rows.gain) ** 2)
+    n_linear = 0
+    if description.constant is not None and exact.is_product and not exact.tail:
+        exact, n_linear = _with_linear(exact)
+    left, exact_weights, sizes = _grouped(exact, exact.alpha * float(unit / rows.gain) ** 2, n_linear)
     units, weights, factors = _quantized(exact_weights, sizes, exact.rest, digits, description.decision == "argmax")
     bias = tuple(round(Fraction(rest) / Fraction(scale)) for rest, scale in zip(exact.rest, units, strict=True))
     form = np.rint(form_of_neurons(left, exact.right, weights.astype(np.float64))).astype(np.int64)
     blocks = rows.blocks
     forms = form[:, blocks.first, blocks.second] * blocks.counts.astype(np.int64)
-    neurons = Neurons(left, exact.right, np.zeros(len(left), dtype=np.int64), weights, sizes)
+    neurons = Neurons(left, exact.right, np.zeros(len(left), dtype=np.int64), weights, sizes, n_linear)
     sums = neurons.bounds(rows) @ np.abs(weights).astype(np.float64)
     totals = sums * np.abs(factors) + [float(abs(constant)) for constant in bias]
     network = IntegerNetwork(
@@ -101,11 +105,39 @@ def _scaled_kappa(kappa: float, unit: Fraction, digits: int, reach: float) -> tu
         gain *= 2
 
 
-def _grouped(exact: ExactNetwork, weights: FloatArray) -> tuple[IntArray, FloatArray, IntArray | None]:
+def _with_linear(exact: ExactNetwork) -> tuple[ExactNetwork, int]:
+    """Return a network whose last input is constant with small integers, and its number of linear neurons.
+
+    These are the last ones, and multiply an input by the constant. Their sides become twice a unit vector, so that the
+    matrix of the product has integers, and a unit vector. The sides of other neurons are divided by a common divisor.
+    """
+    left, right, last = exact.left.copy(), exact.right.copy(), exact.n_inputs - 1
+    linear = (np.count_nonzero(left, axis=1) == 1) & (right[:, last] != 0) & ~np.any(right[:, :last], axis=1)
+    n_linear = int(np.logical_and.accumulate(linear[::-1]).sum())
+    m = len(left) - n_linear
+    inputs, units = (left[m:] != 0).argmax(axis=1), np.eye(last + 1, dtype=np.int64)
+    if not n_linear or len(set(inputs.tolist())) < n_linear:
+        return exact, 0
+    alpha = exact.alpha.copy()
+    alpha[m:] *= 0.5 * left[m:].sum(axis=1, keepdims=True) * right[m:, last:]
+    left[m:], right[m:] = 2 * units[inputs], units[last]
+    divisor = max(int(np.gcd.reduce(np.concatenate([left[:m], right[:m]]), axis=None)), 1)
+    reduced = left[:m] // divisor, right[:m] // divisor
+    # Sums l_i r_j + l_j r_i, twice the entries of a matrix, are even if the same entries of both sides are odd.
+    if np.array_equal(reduced[0] % 2, reduced[1] % 2):
+        left[:m], right[:m] = reduced
+        alpha[:m] *= float(divisor**2)
+    return replace(exact, left=left, right=right, alpha=alpha), n_linear
+
+
+def _grouped(exact: ExactNetwork, weights: FloatArray, n_linear: int) -> tuple[IntArray, FloatArray, IntArray | None]:
     """Return left weights, second-layer weights, and the sizes of groups of equal second-layer weights, if any.
 
-    The sign of a neuron's only weight moves to its left side if this creates groups.
+    The sign of a neuron's only weight moves to its left side if this creates groups. Beside linear neurons there are
+    none.
     """
+    if n_linear:
+        return exact.left, weights, None
     sizes = _sizes(weights)
     if sizes is not None or not exact.is_product or exact.is_square:
         return exact.left, weights, sizes
