@@ -25,7 +25,7 @@ METHODS = {
     "distillation": 2,
     "time_limits": 1,  # what calls return when their limit ends them
     "low_rank_first": 1,  # the attempt of "auto" before another solver, and its share of a time limit
-    "export": 2,
+    "export": 3,
     "proven_rivals": 1,  # pinned versions, settings and limits of optimal trees and sparse scores
     "backprop": 1,  # of qsdp.baselines, with straight-through and ReLU networks; those below are of benchmarks.papers
     "bpls": 1,

@@ -175,8 +175,8 @@ def to_c(
         Bits of the widest accumulator allowed. Numbers that are not exact in integers are rounded to between 6 and 15
         bits: the maximum with which every sum provably fits.
     layout : {"auto", "neurons", "form"}
-        Whether to store the weights of the neurons, of one bit each if binary, or the integer quadratic form that
-        computes the same outputs. "auto" chooses the smaller one.
+        Whether to store the weights of the neurons, of one bit each if binary, and those of inputs beside them as
+        integers, or the integer quadratic form that computes the same outputs. "auto" chooses the smaller one.
     packed : bool, default=True
         Whether weights are packed into bits. Otherwise they are stored as the narrowest integers that hold them, of at
         least 8 bits, which suits processors with vector instructions. Networks on images are always packed.
