@@ -230,8 +230,8 @@ class _AdditiveSearch:
 
     def chosen(self, sets: dict[int, IntArray]) -> tuple[_Candidate, int]:
         """Return the candidate and the number of steps to its beta."""
-        standard, inputs = np.flatnonzero(~self._above), self._first_inputs()
-        candidates = [_Candidate(np.concatenate([standard, extra]), inputs) for extra in sets.values()]
+        standard = np.flatnonzero(~self._above)
+        candidates = [self._first_candidate(np.concatenate([standard, extra])) for extra in sets.values()]
         folds = held_out_folds(self.problem)
         if not folds or (len(candidates) == 1 and not self._chooses):
             return candidates[0], 0
@@ -249,13 +249,14 @@ class _AdditiveSearch:
             chosen = self._eliminate(tried, folds, min(others, key=_Tried.smallest), chosen, columns=False)
         return self._on_all_rows(chosen, candidates), chosen.step
 
-    def _first_inputs(self) -> IntArray:
-        """Return the inputs of neurons of the first candidates: all, or those of largest slopes at a zero network."""
-        standard, slopes = np.flatnonzero(~self._above), self.problem.data_fit.zero_dual
+    def _first_candidate(self, weighted: IntArray) -> _Candidate:
+        """Return the candidate whose neurons have all inputs but thresholds, or those of largest slopes at zero."""
+        standard, slopes = weighted[~self._above[weighted]], self.problem.data_fit.zero_dual
         limit = min(_MAX_INPUTS, int(np.sqrt(_MAX_OPERATIONS / slopes.size)))
-        if len(standard) <= limit:
-            return standard
-        return standard[_largest(((self.problem.X[:, standard].T @ slopes) ** 2).sum(axis=1), 1.0, limit)]
+        if len(standard) > limit:
+            sizes = ((self.problem.X[:, standard].T @ slopes) ** 2).sum(axis=1)
+            standard = standard[_largest(sizes, 1.0, limit)]
+        return _Candidate(weighted, standard)
 
     def _eliminate(
         self, tried: list[_Tried], folds: list[Fold], source: _Tried, chosen: _Tried, *, columns: bool
@@ -299,8 +300,8 @@ class _AdditiveSearch:
             totals = np.zeros(self._positions.max() + 1)
             np.maximum.at(totals, self._positions[weighted], effects)
             best = _largest(totals, selection.fraction)
-            some = selection.inputs or candidate
-            return _Candidate(*(own[np.isin(self._positions[own], best)] for own in (some.weighted, some.members)))
+            some = (selection.inputs or candidate).weighted
+            return self._first_candidate(some[np.isin(self._positions[some], best)])
         best = weighted[_largest(effects, selection.fraction, self._max_members)]
         return _Candidate(best, best)
 
@@ -378,6 +379,9 @@ class _AdditiveSearch:
     def fitted(self, chosen: tuple[_Candidate, int], encoder: TableEncoder, weights: FloatArray | None) -> AdditiveFit:
         """Fit the chosen candidate to all rows, without the thresholds that have no weight."""
         candidate, step = chosen
+        # Blocks have products of all inputs but thresholds: of too many, those without products have no weight, either.
+        products = np.isin(candidate.weighted, candidate.members) | self._above[candidate.weighted]
+        candidate = replace(candidate, weighted=candidate.weighted[products])
         path = self._path(candidate, self.problem)
         betas = self._betas(path)[: step + 1]
         for beta in betas:

@@ -183,6 +183,22 @@ def test_neurons_have_at_most_a_thousand_inputs() -> None:
     assert model.certificate_.lower_bound <= model.certificate_.objective
 
 
+@pytest.mark.parametrize("beta", ["5%", "20%"])
+def test_columns_whose_slope_is_zero_at_a_zero_network_have_weights_and_products(beta: str) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 1002)), rng.standard_normal(50)
+    y -= y.mean()
+    # Of more than a thousand columns, this one is not among the first inputs of neurons, but y = x0 - x1.
+    X[:, 1] -= X[:, 1].mean()
+    X[:, 1] -= y * (X[:, 1] @ y) / (y @ y)
+    X[:, 0] = y + X[:, 1]
+    model = additive(beta=beta).fit(X, y)
+    # With 20 %, the columns that remain are few, and all of them are inputs of neurons.
+    positions = {term.position for term in model.encoder_.inputs_.expressions_}
+    assert {0, 1} <= positions if beta == "20%" else 0 in positions
+    assert model.certificate_.lower_bound <= model.certificate_.objective
+
+
 def test_optimal_networks_are_proven() -> None:
     X, score = table(120)
     model = additive(refine="exact", beta="10%").fit(X[["a", "b", "c"]], score)
