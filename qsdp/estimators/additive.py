@@ -255,7 +255,7 @@ class _AdditiveSearch:
         limit = min(_MAX_INPUTS, int(np.sqrt(_MAX_OPERATIONS / slopes.size)))
         if len(standard) > limit:
             sizes = ((self.problem.X[:, standard].T @ slopes) ** 2).sum(axis=1)
-            standard = standard[_largest(sizes, 1.0, limit)]
+            standard = standard[_largest(sizes, limit)]
         return _Candidate(weighted, standard)
 
     def _eliminate(
@@ -293,17 +293,28 @@ class _AdditiveSearch:
         known = (trial for trial in tried if all(map(_Candidate.equals, trial.candidates, some)))
         return next(known, None) or self._try(tried, folds, some, selection)
 
-    def _selected(self, candidate: _Candidate, effects: FloatArray, selection: _Selection) -> _Candidate:
-        """Return the inputs of a candidate that a selection by the sizes of their effects leaves."""
+    def _selected(
+        self, candidate: _Candidate, effects: FloatArray, selection: _Selection, count: int | None = None
+    ) -> _Candidate:
+        """Return the inputs of a candidate that a selection by the sizes of their effects leaves, or `count`."""
         weighted = candidate.weighted
         if selection.columns:
             totals = np.zeros(self._positions.max() + 1)
             np.maximum.at(totals, self._positions[weighted], effects)
-            best = _largest(totals, selection.fraction)
+            best = _largest(totals, count or _fraction_of(totals, selection.fraction))
             some = (selection.inputs or candidate).weighted
             return self._first_candidate(some[np.isin(self._positions[some], best)])
-        best = weighted[_largest(effects, selection.fraction, self._max_members)]
+        count = min(count or _fraction_of(effects, selection.fraction), self._max_members)
+        best = weighted[_largest(effects, count)]
         return _Candidate(best, best)
+
+    def _count(self, tried: _Tried) -> int | None:
+        """Return the number of columns or inputs that a selection left in the folds, or None if all with an effect."""
+        if tried.selection is None or tried.selection.fraction == 1.0:
+            return None
+        some = [each.weighted for each in tried.candidates]
+        some = [self._positions[each] for each in some] if tried.selection.columns else some
+        return int(np.ceil(np.mean([len(np.unique(each)) for each in some])))
 
     @property
     def _max_members(self) -> int:
@@ -319,7 +330,8 @@ class _AdditiveSearch:
         path = self._path(candidate, self.problem)
         for beta in self._betas(path)[: source.step + 1]:
             path.fit(float(beta))
-        return self._selected(candidate, _effects(candidate, path), tried.selection)
+        # Fits to more rows have fewer effects, of which a fraction would be too few.
+        return self._selected(candidate, _effects(candidate, path), tried.selection, self._count(tried))
 
     @property
     def _chooses(self) -> bool:
@@ -432,8 +444,12 @@ def _effects(candidate: _Candidate, path: AdditivePath) -> FloatArray:
     return sizes
 
 
-def _largest(sizes: FloatArray, fraction: float, limit: int | None = None) -> IntArray:
-    """Return the positions, ascending, of a fraction of the sizes above zero: the largest ones, at most `limit`."""
-    count = max(int(fraction * np.count_nonzero(sizes)), 1)
-    count = count if limit is None else min(count, limit)
+def _fraction_of(sizes: FloatArray, fraction: float) -> int:
+    """Return a fraction of the number of sizes above zero, at least one."""
+    return max(int(fraction * np.count_nonzero(sizes)), 1)
+
+
+def _largest(sizes: FloatArray, count: int) -> IntArray:
+    """Return the positions, ascending, of the largest sizes above zero: `count`, or all if these are fewer."""
+    count = min(count, max(int(np.count_nonzero(sizes)), 1))
     return np.sort(np.argsort(-sizes, kind="stable")[:count])
