@@ -146,10 +146,10 @@ def restored(model: Any) -> Any:
     return model
 
 
-def _numbers(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Return numbers of a shape whose squares are finite, or raise StorageError."""
+def _numbers(name: str, value: Any, shape: tuple[int, ...], largest: float = LARGEST) -> FloatArray:
+    """Return numbers of a shape, by default with finite squares, or raise StorageError."""
     array = np.asarray(value)
-    if array.dtype != np.float64 or array.shape != shape or not np.all(np.abs(array) <= LARGEST):
+    if array.dtype != np.float64 or array.shape != shape or not np.all(np.abs(array) <= largest):
         raise StorageError(f"{name} must be finite numbers of shape {shape}; got {array.dtype} of shape {array.shape}")
     return array
 
@@ -209,12 +209,16 @@ def _check_outputs(model: Any) -> None:
     """Check that the network, labels, and the scaling of outputs belong together."""
     network, scaling = model.network_, model.target_scaling_
     shape, count = network.output_shape, network.n_outputs
-    offset, scale = (_numbers(f"target_scaling_.{name}", getattr(scaling, name), shape) for name in ("offset", "scale"))
+    # Targets may be of any finite size.
+    largest = float(np.finfo(np.float64).max)
+    offset, scale = (
+        _numbers(f"target_scaling_.{name}", getattr(scaling, name), shape, largest) for name in ("offset", "scale")
+    )
     if not np.all(scale > 0.0):
         raise StorageError("target_scaling_.scale must be positive")
     model.target_scaling_ = TargetScaling(offset, scale)
     if model._score_range is not None:
-        _numbers("_score_range", model._score_range, (2, count))
+        _numbers("_score_range", model._score_range, (2, count), largest)
     certificate = model.certificate_
     numbers = certificate.lower_bound, certificate.objective
     if not all(map(is_number, numbers)) or min(numbers) < 0.0:

@@ -243,6 +243,15 @@ def test_names_of_columns_are_checked_after_loading(tmp_path: Path) -> None:
         loaded.predict(table()[["age", "old"]])
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_targets_of_any_size_can_be_saved(scale: float, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    y = scale * (X[:, 0] + X[:, 0] * X[:, 1])
+    model = Regressor(beta="5%", random_state=0).fit(X, np.column_stack([y, X[:, 1]]))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(qsdp.load(tmp_path / "model").predict(X), model.predict(X))
+
+
 class Other(Squared):
     """A loss of somebody else."""
 
