@@ -52,9 +52,8 @@ _ALPHA_BITS = 8
 #: Inputs up to which such a network is priced exactly, which closes most of the gap.
 _PRICED = 40
 
-#: Limit of that, in checks of time limits: so many, and so many more for each output. A check comes after at most three
-#: milliseconds, and half a second is usual for the hardest matrices. A limit in seconds would change the bound from run
-#: to run.
+#: Limit of this pricing, as a number of checks of time limits: so many, and so many more for each output. Checks are up
+#: to three milliseconds apart. A limit in seconds would change the bound from run to run; most networks need a tenth.
 _CHECKS, _CHECKS_OF_OUTPUT = 300, 200
 
 #: Number of passes that certify a network on rows in batches.

@@ -20,20 +20,21 @@ __all__ = ["AdditivePath"]
 #: Vectors from which signs alternate, for each output; three times as many find hardly better neurons.
 _STARTS = 32
 
-#: Neurons that a round adds at most: so many in all, but not fewer than the second number for each output.
+#: Maximum number of neurons that a round adds: divided among the outputs, but at least the second number for each.
 _ADDED, _FEWEST_ADDED = 20, 5
 
-#: Entries of all matrices from which signs alternate: of hundreds of inputs, hardly any neuron is worth its bits.
+#: Maximum number of starting vectors times the squared number of inputs: with hundreds of inputs, hardly any neuron is
+#: worth its bits, and fewer starts save time.
 _MAX_WORK = 2**20
 
-#: Side of a matrix beyond which eigenvectors are found from a random subspace: at 400, in a quarter of the time.
+#: Side of a matrix above which eigenvectors are approximated in a random subspace: at 400, in a quarter of the time.
 _LARGE = 150
 
-#: Weights that a round adds at most to an output, for each neuron that it adds.
+#: Maximum number of weights that a round adds to an output, for each neuron that it may add.
 _WEIGHTS = 2
 
 #: Rounds of a fit that need not be accurate (four times as many take twice the time for no better choices), fewer for
-#: coupled outputs, whose restricted problems are larger, and rounds of a fit that shall be accurate.
+#: coupled outputs, whose restricted problems are larger, and maximum number of rounds of an accurate fit.
 _ROUNDS, _COUPLED_ROUNDS, _MANY_ROUNDS = 3, 2, 60
 
 
@@ -97,7 +98,7 @@ class AdditivePath:
     def fit(self, beta: float, *, accurate: bool = False) -> None:
         """Minimise the objective for a beta, at best a little smaller than the last one.
 
-        Unless the fit shall be `accurate`, a few rounds at a gap of a hundredth suffice, from the fit before.
+        Unless `accurate`, only a few rounds with a gap of a hundredth follow, which suffice after the fit before.
         """
         values: list[float] = []
         rough = _COUPLED_ROUNDS if self._fit.loss.coupled else _ROUNDS

@@ -26,7 +26,7 @@ from qsdp.statistics.sample import Rows
 
 __all__ = ["AdditiveFit", "fit_additive"]
 
-#: Training set, held-out rows, and share of the weight that trains.
+#: Training set, held-out rows, and fraction of the weight that is in the training set.
 Fold = tuple[TrainingProblem, TrainingProblem, float]
 
 #: Numbers of thresholds per column to choose from; 19 are the multiples of 5 %, with the median.
@@ -35,21 +35,22 @@ _THRESHOLDS = (0, 19)
 #: Fractions of `beta_max` to choose from: three orders of magnitude in nine steps.
 _FRACTIONS = np.geomspace(0.3, 3e-4, 10)
 
-#: Largest number of inputs of the neurons of a first candidate, and of the operations for all their products.
+#: Maximum number of inputs of neurons before any selection, and maximum number of operations for all their products.
 _MAX_INPUTS, _MAX_OPERATIONS = 1000, 2**34
 
-#: Largest number of inputs and thresholds of neurons: a neuron on hundreds costs many bits.
+#: Maximum number of inputs and thresholds of neurons after a selection: a neuron on hundreds costs many bits.
 _MAX_MEMBERS = 100
 
-#: A path ends with so many steps in a row that each gain less than this fraction of the held-out loss, in all.
+#: A path ends when so many steps in a row together reduce the held-out loss by less than this fraction.
 _FLAT, _GAIN = 2, 0.005
 
-#: Fractions of the gain of the best path by which a loss exceeds that of the best candidate at the same step, after the
-#: first, if a path ends, and of its own gain by which it exceeds the smallest one.
+#: A path also ends when its loss exceeds that of the best candidate at the same step, after the first, by the first
+#: fraction of the best candidate's gain, or its smallest loss so far by the second fraction of its gain so far.
 _BEHIND, _WORSE = 0.1, 0.05
 
-#: Standard errors of the difference of losses: by which inputs of neurons must gain (with one, losses of new rows are
-#: larger) and columns must lose to end an elimination, and those that fewer columns may lose.
+#: Standard errors of the difference of two losses: other inputs of neurons must reduce the loss by so many (with only
+#: one, losses on new rows are larger), an elimination ends when the loss rises by so many; and fewer columns may raise
+#: the loss by the second number.
 _CLEAR, _NEGLIGIBLE = 2.0, 0.25
 
 #: Entries of the thresholds of all columns that take a gigabyte of memory; no candidate has more. Products of inputs
@@ -121,7 +122,7 @@ def fit_additive(
 def _with_thresholds(
     standard: Encoding, table: list[Any], weights: FloatArray | None
 ) -> tuple[Encoding, dict[int, IntArray]]:
-    """Return the encoding with the thresholds of all candidates, and their places by the number of a candidate."""
+    """Return the encoding with the thresholds of all candidates, and their positions by the number of thresholds."""
     spread, expressions = distributions(standard, table, weights), standard.expressions
     sets = {0: np.zeros(0, dtype=np.intp)}
     for count in _THRESHOLDS[1:]:

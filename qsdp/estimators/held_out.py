@@ -19,7 +19,7 @@ _MAX_SAMPLES = 5000
 
 
 def held_out_folds(problem: TrainingProblem) -> list[tuple[TrainingProblem, TrainingProblem, float]]:
-    """Return training set, held-out samples and share of the weight that trains; none if distinct samples are few.
+    """Return training set, held-out samples and fraction of the weight that trains; none if distinct samples are few.
 
     Rows, also equal ones, are dealt to the folds one by one: if rows repeat, new rows will have been seen before. Folds
     depend neither on the order of the samples nor on whether a row is repeated or has an integer weight; see `Cells`.

@@ -165,7 +165,7 @@ class TreeSearch:
         return Node(_ROOT, shifts[best], bounds[best] + self.rounding)
 
     def child(self, parent: Node, signs: SignArray, K: FloatArray, c: FloatArray, remaining: FloatArray) -> Node:
-        """Create the child node of `signs`; its shift is improved from `kept`, the parent's in child coordinates."""
+        """Create the child of `signs`; its shift is improved from `remaining`, the parent's in child coordinates."""
         B, shift = homogenized(c, K), np.zeros(1)
         if len(K):
             shift = tighten(K, c, remaining[1:], self.pool.target)
