@@ -88,7 +88,7 @@ def fit_additive(
     remain, with 0 or 19 thresholds. Then the inputs and thresholds with an effect are also those of the neurons, and
     the half of them with the smallest effects is left out; this decides if it lowers the loss by two standard errors.
     Of more than a thousand inputs, or fewer of tens of thousands of rows, those with the largest slopes at a zero
-    network are first those of the neurons.
+    network are first those of the neurons; if so many remain, the others have no weight in the network.
 
     Parameters
     ----------
