@@ -151,6 +151,20 @@ def test_parts_alone_are_exported(kind: str, parts: set[str], encoding: str, pac
     assert "weights of inputs" in str(code.facts()) or not np.any(weights)
 
 
+@needs_compiler
+def test_products_of_all_inputs_are_counted_beyond_a_byte() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 100))
+    model = qsdp.QuantizedNetworkRegressor(encoding=AdditiveBlocks(0), beta="20%", random_state=0).fit(X, X[:, 0])
+    weights, (U, V) = rng.standard_normal(model.network_.weights.shape), rng.choice([-1, 1], (2, 170, 100))
+    weights[:20] = 0.0
+    model.network_ = model.network_.with_neurons(U, V, rng.standard_normal(170), [0] * 170, weights)
+    code = to_c(model, layout="neurons")
+    check_code(model, code, X)
+    assert sizes_of_tables(code).keys() >= {"packed", "alpha"}
+    assert "weighted" not in sizes_of_tables(code)
+
+
 @pytest.mark.parametrize(("kind", "encoding"), CASES)
 def test_onnx_computes_what_the_model_does(kind: str, encoding: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

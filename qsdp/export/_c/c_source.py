@@ -68,15 +68,15 @@ def c_source(model: IntegerModel, name: str, *, packed: bool) -> str:
 
 def _of_rows(model: IntegerModel, packed: bool) -> dict[str, object]:
     """Return the template fields of networks of rows."""
-    layout, rows, neurons = model.layout, model.samples, model.network.neurons
-    counted = 0 if neurons is None else len(neurons.left)
+    layout, rows = model.layout, model.samples
+    products = 0 if layout.terms is None else layout.terms.n_neurons + layout.terms.inputs.size
     # Single bits are shifted out of a byte; if they end with one, they read the next.
     shifted = packed and layout.name == "neurons" and layout.n_bits == 1
     return {
         "shifted": shifted,
         "spare": int(layout.numbers.size % 8 == 0) if shifted else _spare(layout.n_bits),
         "position": counter_type(layout.size),
-        "counter": counter_type(max(rows.n_columns, rows.blocks.side, counted)),
+        "counter": counter_type(max(rows.n_columns, rows.blocks.side, products)),
     }
 
 
