@@ -56,6 +56,9 @@ _PRICED = 40
 #: to three milliseconds apart. A limit in seconds would change the bound from run to run; most networks need a tenth.
 _CHECKS, _CHECKS_OF_OUTPUT = 300, 200
 
+#: Seconds that this pricing may take even if the time limit of the call has passed.
+_OVERTIME = 1.0
+
 #: Number of passes that certify a network on rows in batches.
 _PASSES = 3
 
@@ -378,8 +381,8 @@ def _refitted(
         relaxation = relaxation_of(network, problem, tol=options.tol, **source)
     with timed_stage(timings, "shape"):
         covariance = _shaped(relaxation, options)
-    checks = _CHECKS + _CHECKS_OF_OUTPUT * problem.n_outputs
-    with timed_stage(timings, "certify"), deadline.unlimited(), deadline.checks(checks):
+    checks, seconds = _CHECKS + _CHECKS_OF_OUTPUT * problem.n_outputs, max(_OVERTIME, deadline.left())
+    with timed_stage(timings, "certify"), deadline.unlimited(), deadline.within(seconds), deadline.checks(checks):
         # An unfinished maximum has a valid bound, too.
         bound_type = "exact" if problem.size <= _PRICED else "sdp"
         certificate = certify(network, problem, relaxation, bound_type=bound_type, verbose=options.verbose)
