@@ -251,7 +251,7 @@ class _AdditiveSearch:
         chosen = self._eliminate(tried, folds, best, best, columns=False)
         if others:
             chosen = self._eliminate(tried, folds, min(others, key=_Tried.smallest), chosen, columns=False)
-        return self._on_all_rows(chosen, candidates), chosen.step
+        return self._on_all_rows(chosen), chosen.step
 
     def _first_candidate(self, weighted: IntArray) -> _Candidate:
         """Return the candidate whose neurons have all inputs but thresholds, or those of largest slopes at zero."""
@@ -325,12 +325,12 @@ class _AdditiveSearch:
         """Largest number of inputs of neurons in a selection, by the number of their products."""
         return min(_MAX_MEMBERS, int(np.sqrt(2.0 * _MAX_PRODUCTS / len(self.problem.X))))
 
-    def _on_all_rows(self, tried: _Tried, candidates: list[_Candidate]) -> _Candidate:
+    def _on_all_rows(self, tried: _Tried) -> _Candidate:
         """Return the candidate that the selections which led to those of the folds choose on all rows."""
         if tried.selection is None:
             return tried.candidates[0]
         source = tried.selection.source
-        candidate = self._on_all_rows(source, candidates)
+        candidate = self._on_all_rows(source)
         path = self._path(candidate, self.problem)
         for beta in self._betas(path)[: source.step + 1]:
             path.fit(float(beta))

@@ -26,20 +26,18 @@ from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.block_layout import Layout, check_layout, single_block
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks.archive import pack_archive
-from qsdp.networks.compact import integer_weights, pack_neurons, rounded_bits
+from qsdp.networks.compact import integer_weights, pack_neurons, second_layer_bits
 from qsdp.networks.integer_form import IntegerForm
 from qsdp.networks.polynomial import QUADRATIC, PolynomialNetwork, merged_network
 from qsdp.networks.quadratic_form import BlockFunction, NeuronFunction, form_of_neurons
 from qsdp.networks.storage import Arrays, write_archive
 from qsdp.networks.weights import (
-    FLOAT_BITS,
     LARGEST_WEIGHT,
     bits_of,
     check_alpha,
     check_column_weights,
     check_signs,
     check_weights,
-    count_floats,
     signed_entries,
     weight_bits,
 )
@@ -351,11 +349,8 @@ class BilinearNetwork(BlockFunction, NeuronFunction):
         signs = int((np.array(layout.sizes) * np.where(layout.linear, 1, 2))[self.block].sum())
         last = 2 * m * self.lifted
         numbers = bits_of(layout.n_blocks) + (bits_of(self.n_outputs) if self._single else 0)
-        second_layer: float = FLOAT_BITS * (m if self._single or m == 0 else count_floats(self.alpha))
-        if m and not self.shared_alpha:
-            weights = self.output_weights
-            second_layer = min(second_layer, rounded_bits(weights, m if self._single else weights.size))
-        neurons = bits_of(self.levels) * (signs - last) + last + m * numbers + int(second_layer)
+        neurons = bits_of(self.levels) * (signs - last) + last + m * numbers
+        neurons += second_layer_bits(self.alpha, single=self._single)
         return neurons + weight_bits(self.column_weights, self._integer_weights)
 
     @cached_property

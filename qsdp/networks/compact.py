@@ -28,7 +28,7 @@ from qsdp.block_layout import KINDS, WEIGHTS, Layout, check_layout
 from qsdp.exceptions import StorageError
 from qsdp.networks.coding import BitReader, Bits, encode, fold, parameter_of, unfold
 from qsdp.networks.storage import MAX_INPUTS, check_memory, fits_memory
-from qsdp.networks.weights import FLOAT_BITS, integer_bits
+from qsdp.networks.weights import FLOAT_BITS, count_floats, integer_bits, shared_columns
 
 __all__ = ["MAGIC", "integer_weights", "pack_neurons", "read_compact", "weights_memory"]
 
@@ -62,10 +62,20 @@ def integer_weights(alpha: FloatArray) -> tuple[IntArray, FloatArray] | None:
     return integers, scales
 
 
-def rounded_bits(weights: FloatArray, count: int) -> float:
-    """Return the bits of `count` weights that are integers times scales of their outputs; infinite if they are not."""
-    factored = integer_weights(weights)
-    return math.inf if factored is None else integer_bits(factored[0]) * count + FLOAT_BITS * weights.shape[1]
+def second_layer_bits(alpha: FloatArray, *, single: bool = False) -> int:
+    """Return the size in bits of second-layer weights (m,) or (m, C), of which neurons may store a `single` one.
+
+    Weights that the neurons of an output do not share may be integers times a scale of the output.
+    """
+    if not len(alpha):
+        return 0
+    weights = alpha.reshape(len(alpha), -1)
+    n_bits = FLOAT_BITS * (len(alpha) if single else count_floats(alpha))
+    factored = integer_weights(weights) if shared_columns(weights) is None else None
+    if factored is None:
+        return n_bits
+    integers, scales = factored
+    return min(n_bits, integer_bits(integers) * (len(alpha) if single else weights.size) + FLOAT_BITS * len(scales))
 
 
 def _divisors(number: Fraction, limit: int) -> Iterator[int]:

@@ -19,7 +19,7 @@ from qsdp._utils.summary import Summary, format_bits, format_count
 from qsdp._utils.validation import FloatArray, check_matrix, check_numbers, read_only, read_only_copy
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.compact import rounded_bits
+from qsdp.networks.compact import second_layer_bits
 from qsdp.networks.quadratic_form import NeuronFunction, QuadraticForm, form_of_neurons
 from qsdp.networks.storage import pack_levels, unpack_levels, write_archive
 from qsdp.networks.weights import (
@@ -27,9 +27,7 @@ from qsdp.networks.weights import (
     LARGEST_WEIGHT,
     bits_of,
     check_alpha,
-    count_floats,
     pack_alpha,
-    shared_columns,
     unpack_alpha,
 )
 
@@ -122,11 +120,8 @@ class PolynomialNetwork(NeuronFunction):
     @property
     def n_bits(self) -> int:
         """Bits: ceil(log2(n_values)) per first-layer weight, 32 per real number; see `BilinearNetwork.n_bits`."""
-        second_layer: float = FLOAT_BITS * count_floats(self.alpha)
-        if shared_columns(self.output_weights) is None:
-            second_layer = min(second_layer, rounded_bits(self.output_weights, self.output_weights.size))
         biases = FLOAT_BITS * int(np.count_nonzero(self.bias))
-        return self.Q.size * bits_of(self.n_values) + int(second_layer) + biases
+        return self.Q.size * bits_of(self.n_values) + second_layer_bits(self.alpha) + biases
 
     @cached_property
     def _form(self) -> QuadraticForm:
