@@ -77,13 +77,19 @@ class Deadline:
     @property
     def left(self) -> float:
         """Seconds left, never negative; infinite without a limit. Reading it counts as a check."""
-        if self._interrupted is not None and self._interrupted():
-            return 0.0
-        self._checks -= 1
-        if self._checks < 0:
-            return 0.0
-        left = math.inf if self._limit == math.inf else max(0.0, self._limit - self.elapsed)
-        return left if self._outer is None else min(left, self._outer.left)
+        # A loop over the scopes: small solves ask a hundred times, and calls of one scope after the other take longer.
+        left = math.inf
+        scope: Deadline | None = self
+        while scope is not None:
+            if scope._interrupted is not None and scope._interrupted():
+                return 0.0
+            scope._checks -= 1
+            if scope._checks < 0:
+                return 0.0
+            if scope._limit < math.inf:
+                left = min(left, max(0.0, scope._limit - scope.elapsed))
+            scope = scope._outer
+        return left
 
     @property
     def checks_left(self) -> float:
@@ -160,7 +166,7 @@ def elapsed() -> float:
 
 def over() -> bool:
     """Whether a limit has passed."""
-    return left() == 0.0
+    return _current.get().left == 0.0
 
 
 def note_end(stage: str) -> None:
