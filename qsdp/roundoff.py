@@ -64,6 +64,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from qsdp._utils.numeric import EPS, MARGIN, UNDERFLOW_MARGIN, UNIT, exponent_of, largest_magnitude
+from qsdp._utils.symmetric import diagonal_of, lower_factor
 from qsdp._utils.tuning import TILE
 from qsdp._utils.validation import FloatArray, ReadOnlyArrays, read_only
 from qsdp.block_layout import Layout
@@ -251,19 +252,21 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None, attempts:
     """
     p, diagonal = len(A), A.diagonal()
     w = np.ones(p) if sizes is None else sizes
-    if not np.any(A):
+    squares, largest = w * w, largest_magnitude(A)
+    if largest == 0.0:
         return np.zeros(p)
-    if not largest_magnitude(A) < math.inf:
+    if not largest < math.inf:
         return np.full(p, math.inf)
     # In these units, no entry of a semidefinite matrix exceeds the largest one of its diagonal.
-    t = 4.0 * p * UNIT * largest_magnitude(diagonal / (w * w))
+    t = 4.0 * p * UNIT * largest_magnitude(diagonal / squares)
     shifted = A.copy()
+    raised = diagonal_of(shifted)
     for attempt in range(attempts):
         if not t < math.inf:
             return np.full(p, math.inf)
-        np.fill_diagonal(shifted, diagonal + t * w * w)
+        np.add(diagonal, t * squares, out=raised)
         try:
-            L = np.linalg.cholesky(shifted)
+            L = lower_factor(shifted)
             break
         except np.linalg.LinAlgError:
             if attempt + 1 < attempts:
@@ -271,12 +274,12 @@ def semidefinite_shift(A: FloatArray, sizes: FloatArray | None = None, attempts:
     else:
         return np.full(p, math.inf)
     # All positive numbers are valid; these neither overflow nor underflow.
-    roots = np.sqrt(shifted.diagonal() / largest_magnitude(shifted.diagonal()))
+    roots = np.sqrt(raised / raised.max())
     defect = _residual(shifted, L, roots)
     np.abs(L, out=L)
     defect += gamma(p + 4) * (L @ (roots @ L)) + p * UNDERFLOW_MARGIN * roots.sum()
     # The sum of the addition to the diagonal in floats and the defect is rounded up.
-    added = np.nextafter(shifted.diagonal() - diagonal, np.inf)
+    added = np.nextafter(raised - diagonal, np.inf)
     total: FloatArray = np.nextafter(added + MARGIN * defect / roots, np.inf)
     return np.where(np.isfinite(total), total, math.inf)
 
@@ -288,14 +291,15 @@ def dominating_shift(
 
     The shift of an indefinite matrix is proportional to z, which is positive. See `semidefinite_shift`.
     """
-    if not np.any(M):
+    if not M.any():
         return np.zeros(len(z))
-    total, diagonal = np.zeros(len(z)), np.diag_indices(len(z))
+    total, roots = np.zeros(len(z)), np.sqrt(z)
     for sign in signs:
-        A = -M if sign > 0.0 else M.copy()
-        A[diagonal] += z
-        np.maximum(total, semidefinite_shift(A, np.sqrt(z), attempts), out=total)
-        if not np.all(total < math.inf):
+        A = -sign * M
+        raised = diagonal_of(A)
+        raised += z
+        np.maximum(total, semidefinite_shift(A, roots, attempts), out=total)
+        if not total.max() < math.inf:
             return np.full(len(z), math.inf)
     # The differences on the diagonal were rounded.
     shift: FloatArray = np.nextafter(total + 2.0 * UNIT * (z + np.abs(M.diagonal())), np.inf)

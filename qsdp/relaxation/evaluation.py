@@ -107,7 +107,8 @@ class DirectEvaluation:
 
     def _parts(self, array: FloatArray) -> list[FloatArray]:
         """Split an array (n, C) into the columns of each part."""
-        return [np.ascontiguousarray(part) for part in np.split(array, len(self._fits), axis=1)]
+        step = array.shape[1] // len(self._fits)
+        return [np.ascontiguousarray(array[:, start : start + step]) for start in range(0, array.shape[1], step)]
 
 
 class GramEvaluation:

@@ -58,10 +58,10 @@ class Incumbent:
         self.n_parts = len(evaluation.at_zero)
         self.objectives = evaluation.at_zero.copy()
         self.bounds = np.zeros(self.n_parts)
-        self._gaps: FloatArray | None = None
         self._duals: list[FloatArray | None] = [None] * self.n_parts
         self.z = np.ones((instance.n_matrices, instance.size))
         self.iteration = self._offers = 0
+        self._update()
 
     # -- candidates ----------------------------------------------------------------------------------
 
@@ -75,18 +75,19 @@ class Incumbent:
         if not all(np.isfinite(array).all() for array in (T, S, real)):
             return
         radii = S.diagonal(0, 1, 2).max(axis=1, initial=0.0)
-        sizes = np.abs(real).sum(axis=1).reshape(self.n_parts, -1).sum(axis=1)
-        costs = self._by_part(self._instance.dual_radius * radii) + self._instance.dual_radius * sizes
+        sizes = self._by_part(np.abs(real).sum(axis=1))
+        costs = self._instance.dual_radius * (self._by_part(radii) + sizes)
         ray = self.evaluation.point(T, real)
         ones = np.ones(self.n_parts)
         for scales in (ones, ray.best(costs)):
             objectives = ray.values(scales) + scales * costs
-            for part in np.flatnonzero(objectives < self.objectives).tolist():
+            for part in (objectives < self.objectives).nonzero()[0].tolist():
                 matrices = self._matrices(part)
-                self._moved, self._gaps, self.objectives[part] = True, None, objectives[part]
+                self._moved, self.objectives[part] = True, objectives[part]
                 self.T[matrices], self.S[matrices] = scales[part] * T[matrices], scales[part] * S[matrices]
                 outputs = self._instance.outputs_of(part)
                 self.weights[outputs] = scales[part] * real[outputs]
+        self._update()
 
     def offer_dual(self, candidate: FloatArray, z: FloatArray, expected: float = 1.0) -> None:
         r"""Evaluate a dual vector with weights z of shape (K, N), of any sign and scale, and keep the better bound.
@@ -98,7 +99,7 @@ class Incumbent:
             return
         M, real, ray = self.evaluation.dual(candidate)
         # The bound loses as much as is added to the weights.
-        floor = max(EPS, min(INNER * self.tol, ROUGH * min(expected, float(self.gaps.max()))))
+        floor = max(EPS, min(INNER * self.tol, ROUGH * min(expected, self.gap)))
         weights = np.maximum(z, 0.0)
         sums = weights.sum(axis=1, keepdims=True)
         weights += floor / max(1, weights.shape[1]) * sums
@@ -114,10 +115,11 @@ class Incumbent:
         with np.errstate(divide="ignore"):
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
-        for part in np.flatnonzero(values > self.bounds).tolist():
+        for part in (values > self.bounds).nonzero()[0].tolist():
             matrices = self._matrices(part)
-            self._gaps, self.bounds[part], self.z[matrices] = None, values[part], weights[matrices]
+            self.bounds[part], self.z[matrices] = values[part], weights[matrices]
             self._duals[part] = candidate
+        self._update()
 
     def _search_weights(self, candidate: FloatArray, M: FloatArray, real: FloatArray, ray: Ray) -> None:
         """Compute the best weights if the dual value closes a quarter of the gap that the current weights leave.
@@ -143,12 +145,13 @@ class Incumbent:
 
     # -- state ---------------------------------------------------------------------------------------
 
-    @property
-    def gaps(self) -> FloatArray:
-        """Relative gaps of the parts."""
-        if self._gaps is None:
-            self._gaps = np.array([relative(u - v, u) for u, v in zip(self.objectives, self.bounds, strict=True)])
-        return self._gaps
+    def _update(self) -> None:
+        """Store the sum of the objectives, and the relative gaps, for whoever asks in every iteration."""
+        #: Sum over the parts.
+        self.objective = float(self.objectives.sum())
+        #: Relative gap of each part, and the largest of them.
+        self.gaps = np.array([relative(u - v, u) for u, v in zip(self.objectives, self.bounds, strict=True)])
+        self.gap = float(self.gaps.max())
 
     @property
     def tol(self) -> float:
@@ -163,7 +166,7 @@ class Incumbent:
     @property
     def progress(self) -> Progress:
         """Current state of the method, the argument of callbacks."""
-        return Progress(self.iteration, float(self.objectives.sum()), float(self.bounds.sum()), self.elapsed)
+        return Progress(self.iteration, self.objective, float(self.bounds.sum()), self.elapsed)
 
     @property
     def elapsed(self) -> float:
@@ -176,7 +179,7 @@ class Incumbent:
         settings = self._settings
         if settings.callback is not None and settings.callback(self.progress) is True:
             return "stopped by the callback"
-        if self.gaps.max() <= settings.tol:
+        if self.gap <= settings.tol:
             return "optimal"
         if settings.max_iter is not None and iteration >= settings.max_iter:
             return "iteration limit"
@@ -209,4 +212,6 @@ class Incumbent:
         return self._instance.matrices_of(self._instance.outputs_of(part))
 
     def _by_part(self, values: FloatArray) -> FloatArray:
-        return np.array([values[self._matrices(part)].sum() for part in range(self.n_parts)])
+        """Sum the values of the matrices, or of the outputs, of each part, which follow each other."""
+        sums: FloatArray = values.reshape(self.n_parts, -1).sum(axis=1)
+        return sums

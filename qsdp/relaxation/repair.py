@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from qsdp._utils.numeric import EPS
-from qsdp._utils.symmetric import positive_part, symmetric_part
+from qsdp._utils.symmetric import diagonal_of, lower_factor, positive_part, symmetric_part
 from qsdp._utils.tuning import MODERATE
 from qsdp._utils.validation import FloatArray
 from qsdp.relaxation.instance import Instance
@@ -78,11 +77,12 @@ def _clipped_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray
 def _padded_block(Z: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray, float] | None:
     """Pad the diagonal of a block; return None if an eigenvalue is negative beyond rounding."""
     V = V.copy()
-    rho = (1.0 + 2.0 * len(V) * EPS) * float(V.diagonal().max())
-    np.fill_diagonal(V, rho)
+    diagonal = diagonal_of(V)
+    rho = (1.0 + 2.0 * len(V) * EPS) * float(diagonal.max())
+    diagonal[...] = rho
     try:
         for M in (V + Z, V - Z):
-            scipy.linalg.cholesky(M, lower=True, overwrite_a=True, check_finite=False)
+            lower_factor(M, overwrite=True)
     except np.linalg.LinAlgError:
         return None
     return Z, V, rho

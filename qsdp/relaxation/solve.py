@@ -226,9 +226,10 @@ def _solve_once(
 
 def _in_columns(raw: RawSolution, instance: LinearInstance) -> RawSolution:
     """Reshape the dual vector to (n, C), since some back ends return (n,) for one output."""
-    if raw.nu is None or np.size(raw.nu) != instance.target.size:
+    shape = instance.target.shape
+    if raw.nu is None or np.shape(raw.nu) == shape or np.size(raw.nu) != instance.target.size:
         return raw
-    return replace(raw, nu=np.reshape(raw.nu, instance.target.shape))
+    return replace(raw, nu=np.reshape(raw.nu, shape))
 
 
 def _without_zeros(raw: RawSolution, instance: Instance) -> RawSolution:

@@ -33,7 +33,8 @@ def solve_parts(instance: Instance, settings: Settings, prepare: Callable[[Insta
         Do the work that all outputs share, for the instance in the active coordinates, and return a `SolvePart`.
     """
     active = _active_coordinates(instance.map)
-    small = instance if np.all(active) else replace(instance, map=instance.map.restricted(active))
+    whole = bool(active.all())
+    small = instance if whole else replace(instance, map=instance.map.restricted(active))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
             solve = prepare(small)
@@ -44,7 +45,7 @@ def solve_parts(instance: Instance, settings: Settings, prepare: Callable[[Insta
             return solve(k, part, replace(part_settings, start=_restrict_start(settings.start, instance, active, k)))
 
         raw = _solve_outputs(small, settings, solve_output)
-    return raw if np.all(active) else _expand(raw, active)
+    return raw if whole else _expand(raw, active)
 
 
 # -- outputs that do not interact --------------------------------------------------------------------------

@@ -14,13 +14,12 @@ from scipy.linalg.lapack import dpotrf, dsyevr
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import HALF_DIGITS
-from qsdp._utils.symmetric import eigenvalues, lower_factor, spectrum
+from qsdp._utils.symmetric import diagonal_of, eigenvalues, lower_factor, spectrum
 from qsdp._utils.validation import FloatArray
 
 __all__ = [
     "LinAlgError",
     "centred",
-    "diagonal_of",
     "inverse_means",
     "largest_step",
     "predicted_product",
@@ -133,10 +132,3 @@ def centred(values: FloatArray, mu: float, primal: FloatArray, dual: FloatArray)
     diagonal = diagonal_of(aim)
     diagonal += mu / values - values
     return aim
-
-
-def diagonal_of(matrices: FloatArray) -> FloatArray:
-    """Return a writable view of the diagonals (..., N); indexing or `einsum` takes several times longer."""
-    diagonal: FloatArray = matrices.diagonal(0, -2, -1)
-    diagonal.setflags(write=True)
-    return diagonal

@@ -81,7 +81,7 @@ def _follow(part: Instance, setup: NewtonSetup, incumbent: Incumbent, previous: 
     if incumbent.tol >= SMALL:
         weights = _weights_by_rows(M)
         z = max(float(setup.dominating(nu, M, weights).max()), float(np.abs(real).max(initial=0.0))) * weights
-    start = cold_start(setup.fit, newton, nu, M, radius, z, dual_radius, float(incumbent.objectives.sum()))
+    start = cold_start(setup.fit, newton, nu, M, radius, z, dual_radius, incumbent.objective)
     if previous is not None and (warm := _warm(part, setup, incumbent, start, previous)) is not None:
         fit = _fit_at(setup, warm)
         fit.centre(newton.forward(warm.Y[:, 0] - warm.Y[:, 1]), _mean_product(newton, warm))
@@ -109,7 +109,7 @@ def _warm(part: Instance, setup: NewtonSetup, incumbent: Incumbent, cold: Start,
     incumbent.offer_point(V + Z, V - Z, weights)
     incumbent.offer_dual(setup.candidate(nu), previous.z)
     Y = np.stack([V + Z, V - Z], axis=1)
-    return _warm_start(cold, setup, nu, Y, weights, previous.z, float(incumbent.gaps.max()))
+    return _warm_start(cold, setup, nu, Y, weights, previous.z, incumbent.gap)
 
 
 def _mean_product(newton: Newton, start: Start) -> float:

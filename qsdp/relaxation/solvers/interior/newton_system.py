@@ -33,9 +33,10 @@ from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from qsdp._utils.numeric import EPS
+from qsdp._utils.symmetric import diagonal_of
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray
-from qsdp.relaxation.solvers.interior.cone import LinAlgError, diagonal_of
+from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 
 __all__ = [
@@ -54,6 +55,8 @@ __all__ = [
 #: Relative diagonal shifts, tried in turn, since rounding destroys definiteness near the optimum.
 SHIFTS = (0.0, FAR * EPS, FAR**2 * EPS, FAR**3 * EPS)
 
+#: Signs of the matrix of a multiplier in the dual matrices of A and B.
+_SIGNS = np.array([-1.0, 1.0])[:, None, None]
 
 #: Steps dq of the multipliers, dz of the weights and dr.
 Steps = tuple[FloatArray, FloatArray, FloatArray]
@@ -86,7 +89,7 @@ class Sides(NamedTuple):
 class Newton(ABC):
     """Newton system in the multipliers of shape (C, n), the weights of shape (K, N) and r of shape (K,).
 
-    There are R matrices for each of C outputs, K = C R.
+    There are R matrices for each of C outputs, K = C R; unless they are coupled, there is one output.
 
     Parameters
     ----------
@@ -100,12 +103,11 @@ class Newton(ABC):
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Compute the predictions of shape (C, n) of matrices of shape (K, N, N)."""
-        return _stacked([self.coordinates.forward(part) for part in _by_output(T, self.coordinates.n_blocks)])
+        return self.coordinates.forward(T)[None]
 
     def adjoint(self, nu: FloatArray) -> FloatArray:
         """Apply the adjoint: the matrices of shape (K, N, N) of a multiplier of shape (C, n)."""
-        matrices = [self.coordinates.adjoint(row) for row in nu]
-        return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+        return self.coordinates.adjoint(nu[0])
 
     def values(self, Y: FloatArray, r: FloatArray) -> FloatArray:
         """Compute the predictions of shape (C, n) of A and B, stacked in shape (K, 2, N, N), with r of shape (K,)."""
@@ -113,7 +115,7 @@ class Newton(ABC):
 
     def dual_matrices(self, nu: FloatArray, z: FloatArray) -> FloatArray:
         """Compute the dual matrices ``Diag(z) - M`` of A and ``Diag(z) + M`` of B, in the shape of Y; linear."""
-        matrices: FloatArray = np.array([-1.0, 1.0])[:, None, None] * self.adjoint(nu)[:, None]
+        matrices: FloatArray = _SIGNS * self.adjoint(nu)[:, None]
         diagonal = diagonal_of(matrices)
         diagonal += z[:, None]
         return matrices
@@ -153,7 +155,7 @@ class BorderedSystem:
     def factor(self, G: FloatArray, compliance: FloatArray, stiffness: FloatArray) -> None:
         """Factor the system for scaling factors G of shape (R, 2, N, N), if it is numerically positive definite."""
         self._factor = factored_with_shifts(partial(self._assembled, G, G @ G.swapaxes(-1, -2), compliance, stiffness))
-        self._answers = _stacked([solved(self._factor, end) for end in self._ends])
+        self._answers = np.array([solved(self._factor, end) for end in self._ends])
         weights = self._answers @ self._ends.T
         if not all(0.0 < weight < math.inf for weight in weights.diagonal().tolist()):
             raise LinAlgError("the border of the Newton system underflowed")
@@ -235,6 +237,14 @@ class CoupledNewton(Newton):
         super().__init__(coordinates, coordinates.work + (n_outputs + 1) * float(coordinates.length) ** 3)
         self._systems = [BorderedSystem(coordinates) for _ in range(n_outputs)]
 
+    def forward(self, T: FloatArray) -> FloatArray:
+        """Compute the predictions of all outputs."""
+        return np.stack([self.coordinates.forward(part) for part in self._by_output(T)])
+
+    def adjoint(self, nu: FloatArray) -> FloatArray:
+        """Apply the adjoint to the multipliers of all outputs."""
+        return np.concatenate([self.coordinates.adjoint(row) for row in nu])
+
     def factor(self, G: FloatArray, compliance: FloatArray, stiffness: FloatArray) -> None:
         """Factor all systems and the sum of their responses."""
         n = self.coordinates.length
@@ -260,17 +270,8 @@ class CoupledNewton(Newton):
         return np.stack(dq), np.concatenate(dz), np.concatenate(dr)
 
     def _by_output(self, array: FloatArray) -> FloatArray:
-        return _by_output(array, self.coordinates.n_blocks)
-
-
-def _by_output(array: FloatArray, n_blocks: int) -> FloatArray:
-    """Return an array of shape (K, ...) in the shape (C, R, ...)."""
-    return array.reshape(-1, n_blocks, *array.shape[1:])
-
-
-def _stacked(arrays: list[FloatArray]) -> FloatArray:
-    """Stack arrays, but do not copy a single array: in small problems copies take as long as products."""
-    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
+        """Return an array of shape (K, ...) in the shape (C, R, ...)."""
+        return array.reshape(-1, self.coordinates.n_blocks, *array.shape[1:])
 
 
 def _shifted(matrix: FloatArray, shift: float) -> FloatArray:

@@ -73,7 +73,7 @@ def follow(
     gap, certified, first = np.inf, False, iteration
 
     def expected() -> float:
-        return relative(gap, float(incumbent.objectives.sum()))
+        return relative(gap, incumbent.objective)
 
     def certify(*, always: bool) -> bool:
         """Offer the iterate if `always` or if its expected gap is small; return whether the dual vector was offered."""
@@ -101,7 +101,7 @@ def follow(
                 return "stalled"
             certified = False
             # If the optimum is near zero, the gap stagnates at first; if rounding dominates, mu stagnates in the end.
-            progress = mu * float(incumbent.gaps.max())
+            progress = mu * incumbent.gap
             best, since = (progress, 0) if progress < PROGRESS * best else (best, since + 1)
             if since == PATIENCE:
                 return "stalled"

@@ -77,7 +77,7 @@ class _LowRankIteration:
 
     @property
     def _gap(self) -> float:
-        return float(self._incumbent.gaps.max())
+        return self._incumbent.gap
 
     @property
     def _promise(self) -> float:
@@ -191,7 +191,7 @@ def _offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol
     M = evaluation.adjoints(nu)
     evaluation.cache(point.prediction, M)
     incumbent.offer_point(*point.factors.matrices())
-    floor = ROUGH * float(incumbent.gaps.max())
+    floor = ROUGH * incumbent.gap
     data, z, directions = evaluation.instance.map, np.empty((len(M), M.shape[1])), []
     for k, (matrix, dual) in enumerate(zip(M, evaluation.instance.duals_of_matrices(nu), strict=True)):
         raised = _raised(matrix, np.maximum(point.z[:, k], 0.0), floor)
@@ -199,7 +199,7 @@ def _offer(incumbent: Incumbent, evaluation: CachedEvaluation, point: Point, tol
         z[k], violating = _corrected(raised, values, vectors)
         directions.append(violating)
     incumbent.offer_dual(nu, z)
-    gap = float(incumbent.gaps.max())
+    gap = incumbent.gap
     if gap > tol and not deadline.over():
         accuracy = min(ROUGH, INNER * gap)
         incumbent.offer_dual(nu, np.stack([dominating_weights(matrix, accuracy) for matrix in M]))
