@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrs
 
+from qsdp._utils.numeric import HALF_DIGITS, largest_magnitude
 from qsdp._utils.validation import FloatArray
 from qsdp.block_layout import single_block
 from qsdp.gram import symmetric_basis, to_matrices, to_vectors
@@ -68,7 +69,7 @@ class PrimalNewton(Newton):
             raise LinAlgError("the border of the Newton system underflowed")
 
     def solve(self, sides: Sides) -> Steps:
-        """Return the steps after one step of iterative refinement in the equations of the multiplier.
+        """Return the steps, after one step of iterative refinement if they miss the equations by more than rounding.
 
         If the loss has a kink, C is near zero, and the multiplier is a quotient of small differences.
         """
@@ -76,8 +77,10 @@ class PrimalNewton(Newton):
         nu, dz, dr = self._solve(R, error, off, excess)
         D, M = np.diag(dz[0]), self.adjoint(nu)[0]
         dA, dB = R[0, 0] - self._W[0] @ (D - M) @ self._W[0], R[0, 1] - self._W[1] @ (D + M) @ self._W[1]
-        missed = error + self.forward((dA - dB)[None]) + self._compliance * nu
-        uneven = (dA + dB).diagonal() + off - dr
+        moved, widened = self.forward((dA - dB)[None]), (dA + dB).diagonal()
+        missed, uneven = error + moved + self._compliance * nu, widened + off - dr
+        if _negligible(missed, moved) and _negligible(uneven, widened):
+            return nu, dz, dr
         steps = self._solve(np.zeros_like(R), missed, uneven, excess + dz.sum())
         return nu + steps[0], dz + steps[1], dr + steps[2]
 
@@ -94,3 +97,8 @@ class PrimalNewton(Newton):
         dT = Q @ to_matrices(tau[:, None], layout)[0] @ Q.T
         nu = -self._curvature * (error[0] + self._samples.forward(dT[None]))
         return nu[None], dz[None], np.array([dr])
+
+
+def _negligible(missed: FloatArray, whole: FloatArray) -> bool:
+    """Whether a residual is so far below the terms of its equation that half of the digits of the steps are right."""
+    return largest_magnitude(missed) <= HALF_DIGITS * largest_magnitude(whole)
