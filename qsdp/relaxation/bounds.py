@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from qsdp._utils.numeric import EPS, ROUNDING
+from qsdp._utils.numeric import EPS, HALF_DIGITS, ROUNDING, largest_magnitude
 from qsdp._utils.tuning import INNER, PATIENCE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import DataMap
@@ -170,7 +170,7 @@ def largest_scale(instance: LinearInstance, nu: FloatArray, uppers: Sequence[flo
 
 
 def _is_usable(candidate: FloatArray, shape: tuple[int, ...]) -> bool:
-    return np.shape(candidate) == shape and bool(np.all(np.isfinite(candidate)))
+    return np.shape(candidate) == shape and bool(np.isfinite(candidate).all())
 
 
 def _tightest(
@@ -250,10 +250,10 @@ def entry_size(data: DataMap, nu: FloatArray) -> FloatArray:
 
 def _raised(z: FloatArray, floors: FloatArray = _FLOORS) -> list[FloatArray]:
     """Return copies of the weights z whose small entries, which may be noise, are raised to each of the floors."""
-    if not np.any(z > 0.0):
+    if not z.max(initial=0.0) > 0.0:
         return []
     # Only ratios matter; near the smallest floats their reciprocals would overflow.
-    clipped = np.maximum(z / np.abs(z).max(), 0.0)
+    clipped = np.maximum(z / largest_magnitude(z), 0.0)
     mean = float(clipped.mean())
     return [clipped + floor * mean for floor in floors]
 
@@ -268,11 +268,12 @@ def best_scale(fit: DataFit, nu: FloatArray, largest: float) -> float:
         return 0.0
     if fit.quadratic:
         return best_step(fit, np.zeros_like(nu), nu, largest)
+    ends = fit.dual_value((1.0 - HALF_DIGITS) * upper * nu), fit.dual_value(upper * nu)
+    if -math.inf < ends[0] <= ends[1]:
+        # A concave value that still rises has its maximum there: near a solution, feasibility limits the scale.
+        return upper
     search = scipy.optimize.minimize_scalar(
-        lambda s: -fit.dual_value(s * nu),
-        bounds=(0.0, upper),
-        method="bounded",
-        options={"xatol": 0.1 * ROUNDING * upper},
+        lambda s: -fit.dual_value(s * nu), bounds=(0.0, upper), method="bounded", options={"xatol": HALF_DIGITS * upper}
     )
     candidates = [float(search.x), upper, min(1.0, upper)]
     return max(candidates, key=lambda s: fit.dual_value(s * nu))
