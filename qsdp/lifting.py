@@ -146,6 +146,8 @@ class QuadraticMap(DataMap):
 
     def forwards(self, T: FloatArray, n_jobs: int = 1) -> FloatArray:
         """Return the values of shape (n, C) for a stack of symmetric matrices of shape (C, N, N)."""
+        if len(T) == 1:
+            return self.forward(T[0], n_jobs)[:, None]
         return np.stack([self.forward(matrix, n_jobs) for matrix in T], axis=1)
 
     def products(self, U: npt.ArrayLike, V: npt.ArrayLike, block: npt.NDArray[np.intp] | None = None) -> FloatArray:
@@ -360,7 +362,7 @@ class QuadraticMap(DataMap):
         active = np.ones(self.size, dtype=bool)
         a, b, c = self.coefficients
         d = self.X.shape[1]
-        active[:d] = np.any(self.X != 0.0, axis=0) & (a != 0.0 or (self.lifted and b != 0.0))
+        active[:d] = (self.X != 0.0).any(axis=0) & (a != 0.0 or (self.lifted and b != 0.0))
         if self.lifted:
             active[d] = c != 0.0 or (b != 0.0 and bool(np.any(self.X)))
         return active

@@ -169,8 +169,7 @@ def _squared_point(squares: FloatArray, linear: FloatArray, curved: FloatArray) 
         return squares - 2.0 * scales * linear + scales**2 * curved
 
     def best(costs: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            peak = np.where(curved > 0.0, (linear - 0.5 * costs) / curved, 0.0)
+        peak = np.divide(linear - 0.5 * costs, curved, out=np.zeros_like(curved), where=curved > 0.0)
         return np.maximum(peak, 0.0)
 
     return Ray(values, best)
@@ -182,8 +181,7 @@ def _squared_dual(linear: FloatArray, curved: FloatArray, squares: FloatArray, n
         return raw - EPS * n * (np.abs(raw) + squares)
 
     def best(largest: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            peak = np.where(curved > 0.0, 0.5 * linear / curved, 0.0)
-        return np.clip(peak, 0.0, largest)
+        peak = np.divide(0.5 * linear, curved, out=np.zeros_like(curved), where=curved > 0.0)
+        return np.minimum(np.maximum(peak, 0.0), largest)
 
     return Ray(values, best)

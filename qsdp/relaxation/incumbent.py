@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 
@@ -56,6 +55,9 @@ class Incumbent:
         self._moved = False
         #: Number of parts that do not interact: one per output, or one.
         self.n_parts = len(evaluation.at_zero)
+        outputs = [instance.outputs_of(part) for part in range(self.n_parts)]
+        #: Outputs and matrices of each part.
+        self._members = [(of_part, instance.matrices_of(of_part)) for of_part in outputs]
         self.objectives = evaluation.at_zero.copy()
         self.bounds = np.zeros(self.n_parts)
         self._duals: list[FloatArray | None] = [None] * self.n_parts
@@ -82,10 +84,9 @@ class Incumbent:
         for scales in (ones, ray.best(costs)):
             objectives = ray.values(scales) + scales * costs
             for part in (objectives < self.objectives).nonzero()[0].tolist():
-                matrices = self._matrices(part)
+                outputs, matrices = self._members[part]
                 self._moved, self.objectives[part] = True, objectives[part]
                 self.T[matrices], self.S[matrices] = scales[part] * T[matrices], scales[part] * S[matrices]
-                outputs = self._instance.outputs_of(part)
                 self.weights[outputs] = scales[part] * real[outputs]
         self._update()
 
@@ -116,7 +117,7 @@ class Incumbent:
             scales = ray.best(np.where(worst > 0.0, self._instance.dual_radius / worst, np.inf))
         values = ray.values(scales)
         for part in (values > self.bounds).nonzero()[0].tolist():
-            matrices = self._matrices(part)
+            _, matrices = self._members[part]
             self.bounds[part], self.z[matrices] = values[part], weights[matrices]
             self._duals[part] = candidate
         self._update()
@@ -133,7 +134,7 @@ class Incumbent:
             return
         weights = np.array(self.z)
         for part in np.flatnonzero(open_parts).tolist():
-            matrices = range(self._instance.n_matrices)[self._matrices(part)]
+            matrices = range(self._instance.n_matrices)[self._members[part][1]]
             tol = min(SMALL, max(ROUNDING, ROUGH * float(self.gaps[part])))
             for k in matrices:
                 if deadline.over():
@@ -204,12 +205,9 @@ class Incumbent:
         nu = np.zeros_like(self._instance.target)
         for part, dual in enumerate(self._duals):
             if dual is not None:
-                outputs = self._instance.outputs_of(part)
+                outputs, _ = self._members[part]
                 nu[:, outputs] = known[id(dual)][:, outputs]
         return nu
-
-    def _matrices(self, part: int) -> Any:
-        return self._instance.matrices_of(self._instance.outputs_of(part))
 
     def _by_part(self, values: FloatArray) -> FloatArray:
         """Sum the values of the matrices, or of the outputs, of each part, which follow each other."""

@@ -151,7 +151,7 @@ class Instance(LinearInstance):
     @property
     def parts(self) -> list[Instance]:
         """Instances that do not interact: this one if the loss couples the outputs, else one for each output."""
-        return [replace(self, fit=fit) for fit in self.fit.parts]
+        return [self] if self.fit.n_parts == 1 else [replace(self, fit=fit) for fit in self.fit.parts]
 
     def predictions(self, stack: FloatArray, weights: FloatArray | None = None) -> FloatArray:
         """Return predictions of shape (n, C) for matrices Z of shape (K, N, N), and real weights of shape (C, p)."""

@@ -38,10 +38,10 @@ def repair(instance: Instance, raw: RawSolution, *, stretch: bool = True) -> tup
     if np.isfinite(real).all():
         weights = real
     for k in range(instance.n_matrices):
-        if np.any(Z[k]):
+        if Z[k].any():
             pair = symmetric_part(Z[k]), symmetric_part(0.5 * (V[k] + W[k]))
             Z_even[k], V_even[k], rho[k] = _padded_block(*pair) or _clipped_block(*pair)
-    if not stretch or not (np.any(rho > 0.0) or np.any(weights)):
+    if not stretch or not ((rho > 0.0).any() or weights.any()):
         return Z_even, V_even, rho, weights
     cost = instance.cost(rho, weights)
     scale = _best_stretch(instance, instance.predictions(Z_even, weights), cost)

@@ -286,24 +286,21 @@ class _Feasible(NamedTuple):
     weights: FloatArray
     prediction: FloatArray
     objective: float
-
-    @property
-    def moved(self) -> bool:
-        """Whether the point differs from zero."""
-        return bool(np.any(self.rho > 0.0)) or bool(np.any(self.weights))
+    #: Whether the point differs from zero.
+    moved: bool
 
 
 def _feasible(instance: Instance, raw: RawSolution, *, stretch: bool, certified: bool) -> _Feasible:
     """Repair the point of a solver; unless `stretch` is False, replace it by zero if that is better."""
     Z, V, rho, weights = repair(instance, raw, stretch=stretch and not certified)
-    moved = bool(np.any(rho > 0.0)) or bool(np.any(weights))
+    moved = bool((rho > 0.0).any()) or bool(weights.any())
     prediction = instance.predictions(Z, weights) if moved else np.zeros_like(instance.target)
     objective = instance.fit.value(prediction) + instance.cost(rho, weights)
     if stretch and not objective <= instance.fit.value_at_zero:
         # Rounding misled the solver because the sizes of the data are too far apart.
         Z, V, rho, weights, prediction = (np.zeros_like(array) for array in (Z, V, rho, weights, prediction))
-        objective = instance.fit.value_at_zero
-    return _Feasible(Z, V, rho, weights, prediction, objective)
+        objective, moved = instance.fit.value_at_zero, False
+    return _Feasible(Z, V, rho, weights, prediction, objective, moved)
 
 
 def _best_dual(instance: Instance, raw: RawSolution, point: _Feasible, tol: float, *, certified: bool) -> DualBound:
