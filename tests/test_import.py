@@ -16,43 +16,49 @@ HEAVY = {
     "scipy.stats", "scs", "sklearn", "torch", "typer",
 }  # fmt: skip
 
-SOLVE = """
-import numpy as np
-X = np.random.default_rng(0).standard_normal((20, 3))
-result = qsdp.solve_and_sample(X, X[:, 0] * X[:, 1], 10, 0.1, random_state=0)
-result._repr_html_()
-"""
-
-
-ENCODE = """
+#: What one process does after the other, and heavy packages that it may then have loaded. Experiments print by rich.
+STEPS = {
+    "import": ("import qsdp", set()),
+    "encode": (
+        """
 import numpy as np
 from qsdp.encoding import Encoding, Expression, InputColumn
 Encoding((InputColumn("a", fill=0.0),), (Expression("a", 0, "above", 1.0),)).encode([np.zeros(3)])
-"""
+""",
+        set(),
+    ),
+    "solve": (
+        """
+X = np.random.default_rng(0).standard_normal((20, 3))
+qsdp.solve_and_sample(X, X[:, 0] * X[:, 1], 10, 0.1, random_state=0)._repr_html_()
+""",
+        {"scipy.optimize"},
+    ),
+    "cases of the suite, networks of other systems": (
+        "import benchmarks.papers.tomic, benchmarks.papers.noel, benchmarks.uci as uci; assert uci.EXPERIMENT.cases(True)",
+        {"rich", "scipy.optimize"},
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("then", "needed"),
-    [("", set()), (SOLVE, {"scipy.optimize"}), (ENCODE, set())],
-    ids=["import", "solve", "encode"],
-)
-def test_heavy_packages_wait_until_they_are_needed(then, needed):
-    code = f"import json, sys, qsdp\n{then}\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(json.loads(done.stdout))
-    assert loaded & HEAVY <= needed
-    assert "qsdp.estimators" not in loaded
-
-
-def test_the_cases_of_the_suite_and_networks_of_other_systems_wait_for_no_estimator():
-    code = (
-        "import json, sys, benchmarks.papers.tomic, benchmarks.papers.noel, benchmarks.uci as uci\n"
-        "print(json.dumps([len(uci.EXPERIMENT.cases(True)), sorted(sys.modules)]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    cases, loaded = json.loads(done.stdout)
-    assert cases > 0
-    assert set(loaded) & HEAVY <= {"rich"}
+def test_packages_wait_until_they_are_needed():
+    code = ["import json, sys", "loaded = []"]
+    for step, _ in STEPS.values():
+        code += [step, "loaded.append(sorted(sys.modules))"]
+    code += [
+        "qsdp.QuantizedNetworkRegressor",
+        "files = sorted({'skops', 'prettytable'} & {*sys.modules})",
+        "public = [name for name in dir(qsdp) if getattr(qsdp, name) is not None]",
+        "print(json.dumps([loaded, files, public]))",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(code)], capture_output=True, text=True, check=True)
+    loaded, files, public = json.loads(done.stdout)
+    for modules, (name, (_, needed)) in zip(loaded, STEPS.items(), strict=True):
+        assert set(modules) & HEAVY <= needed, name
+        assert "qsdp.estimators" not in modules or "rich" in needed, name
+    # Only files of models need skops.
+    assert files == []
+    assert {module.name for module in pkgutil.iter_modules(qsdp.__path__) if module.name[0] != "_"} <= set(public)
 
 
 def test_errors_of_usage_wait_for_no_heavy_package():
@@ -82,10 +88,3 @@ def test_every_public_name_is_there():
         assert getattr(qsdp, name) is not None
     with pytest.raises(AttributeError, match="module 'qsdp' has no attribute 'sdp'"):
         qsdp.sdp  # noqa: B018
-
-
-def test_every_public_module_is_completed_and_there_after_the_import():
-    public = {module.name for module in pkgutil.iter_modules(qsdp.__path__) if not module.name.startswith("_")}
-    code = "import json, qsdp; print(json.dumps([name for name in dir(qsdp) if getattr(qsdp, name) is not None]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert public <= set(json.loads(done.stdout))

@@ -69,22 +69,25 @@ def test_a_run_of_two_methods_is_measured_and_reported(tmp_path: Path) -> None:
 # --- what records say ----------------------------------------------------------------------------
 
 
-def column(some: list[Record], number: int) -> dict[str, str]:
-    """Return what the summary says of each method, from best to worst."""
-    return {row[0]: row[number] for row in EXPERIMENT.tables(some)[0].rows}
+def ranks(some: list[Record]) -> tuple[dict[str, str], str]:
+    """Return the rank that the summary gives each method, from best to worst, and its note."""
+    summary = EXPERIMENT.tables(some)[0]
+    return {row[0]: row[1] for row in summary.rows}, summary.note
 
 
 def test_ranks_are_over_the_sets_that_all_methods_have() -> None:
     some = records(*BEST)
-    assert list(column(some, 1).items()) == list(zip(BEST, ["1.00", "2.00", "3.00"], strict=True))
-    assert "Over the 24 splits of 12 sets that" in EXPERIMENT.tables(some)[0].note
+    found, note = ranks(some)
+    assert list(found.items()) == list(zip(BEST, ["1.00", "2.00", "3.00"], strict=True))
+    assert "Over the 24 splits of 12 sets that" in note
     # On the first set the order is another one, but "logistic" was not measured there.
     some = [one for one in some if one.case["set"] != SETS[0]]
     some += [record(SETS[0], "qsdp-250", test=0.1), record(SETS[0], "backprop-rounded", test=0.9)]
-    assert list(column(some, 1).values()) == ["1.00", "2.00", "3.00"]
-    assert f"Not by all methods, so not in this table: {SETS[0]}." in EXPERIMENT.tables(some)[0].note
-    assert set(column(records(*BEST, sets=SETS[:1]), 1).values()) == {"-"}
-    assert column(records("logistic"), 1) == {"logistic": "-"}
+    found, note = ranks(some)
+    assert list(found.values()) == ["1.00", "2.00", "3.00"]
+    assert f"Not by all methods, so not in this table: {SETS[0]}." in note
+    assert set(ranks(records(*BEST, sets=SETS[:1]))[0].values()) == {"-"}
+    assert ranks(records("logistic"))[0] == {"logistic": "-"}
 
 
 def test_p_values_are_wilcoxons_against_the_best_of_ours_adjusted_by_holm() -> None:
@@ -95,7 +98,8 @@ def test_p_values_are_wilcoxons_against_the_best_of_ours_adjusted_by_holm() -> N
     raw = {name: stats.wilcoxon(scores[name], scores["qsdp-250"]).pvalue for name in BEST[1:]}
     first, second = sorted(raw, key=raw.__getitem__)
     expected = {first: min(1.0, 2 * raw[first]), second: max(raw[second], min(1.0, 2 * raw[first]))}
-    assert column(some, 2) == {"qsdp-250": "-", **{name: f"{p:.2g}" for name, p in expected.items()}}
+    shown = {row[0]: row[2] for row in EXPERIMENT.tables(some)[0].rows}
+    assert shown == {"qsdp-250": "-", **{name: f"{p:.2g}" for name, p in expected.items()}}
 
 
 def verdicts(some: list[Record]) -> dict[str, str]:

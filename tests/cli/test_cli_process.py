@@ -21,25 +21,26 @@ def process(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
 
 
 def test_a_real_process_prints_plain_unfolded_lines() -> None:
+    name = "no such file, and a long name to go with it, well beyond forty.qsdp"
+    code = f"""
+import sys
+from qsdp.cli import main
+for arguments in (["datasets"], ["predict", {name!r}, "rows.csv"]):
+    sys.argv = ["qsdp", *arguments]
+    try:
+        main()
+    except SystemExit as ended:
+        print("code", ended.code)
+"""
     narrow = {**os.environ, "COLUMNS": "40"}
-    processes = [
-        process("datasets", env=narrow),
-        process(
-            "predict",
-            "no such file, and a long name to go with it, well beyond forty.qsdp",
-            "rows.csv",
-            env=narrow,
-        ),
-    ]
-    (listing, _), (nothing, error) = (running.communicate() for running in processes)
-    assert [running.returncode for running in processes] == [0, 2]
-    assert len(listing.splitlines()) == 6
-    assert all(line == line.rstrip() for line in listing.splitlines())
-    assert nothing == ""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=narrow)
+    *listing, refused = done.stdout.splitlines()
+    assert [line for line in listing if line.startswith("code")] in ([], ["code 0"])
+    assert len([line for line in listing if not line.startswith("code")]) == 6
+    assert all(line == line.rstrip() for line in listing)
+    assert refused == "code 2"
     # A slow machine prints lines of progress before.
-    assert error.splitlines()[-1].startswith(
-        "Error: 'no such file, and a long name to go with it, well beyond forty.qsdp"
-    )
+    assert done.stderr.splitlines()[-1].startswith(f"Error: '{name}")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
