@@ -35,7 +35,7 @@ qsdp.solve_and_sample(X, X[:, 0] * X[:, 1], 10, 0.1, random_state=0)._repr_html_
         {"scipy.optimize"},
     ),
     "cases of the suite, networks of other systems": (
-        "import benchmarks.papers.tomic, benchmarks.papers.noel, benchmarks.uci as uci; assert uci.EXPERIMENT.cases(True)",
+        "import benchmarks.papers.tomic, benchmarks.papers.noel, benchmarks.uci as u; assert u.EXPERIMENT.cases(True)",
         {"rich", "scipy.optimize"},
     ),
 }

@@ -7,11 +7,12 @@ import subprocess
 import numpy as np
 import pytest
 from c_flags import FLAGS
+from digit_models import digit_classifier, digits
 from test_c import COMPILERS, needs_compiler
 from test_c_programs import CROSS_COMPILERS, MACHINE, assert_cpp
 
 import qsdp
-from qsdp import BilinearNetwork, QuantizedNetworkClassifier, QuantizedNetworkRegressor
+from qsdp import BilinearNetwork, QuantizedNetworkRegressor
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import to_c, to_js, to_onnx, to_verilog
@@ -97,7 +98,7 @@ def test_equal_to_neurons_at_every_patch(geometry, layout):
     turn = list(GEOMETRIES).index(geometry)
     for number, (C, kind) in enumerate(kinds[(turn + (layout == "form")) % 2 :: 2]):
         many = number == turn // 2 % 2
-        X = images(rng, GEOMETRIES[geometry][0], 10_000 if many else 500)
+        X = images(rng, GEOMETRIES[geometry][0], 2_000 if many else 500)
         one = network(rng, encoder, C, kind)
         code = to_c(one, encoder=encoder, layout=layout)
         compiled = [code.compile(compiler=name) for name in COMPILERS[: None if many else 1]]
@@ -183,21 +184,10 @@ def test_no_undefined_behaviour(tmp_path):
             assert done.stdout.count(": agrees") == 8
 
 
-@pytest.fixture(scope="module")
-def digits():
-    from sklearn.datasets import load_digits
-
-    return (15 * load_digits().images).astype(np.uint8), load_digits().target
-
-
 @needs_compiler
 @pytest.mark.parametrize(("loss", "n_classes"), [("squared", 2), ("cross_entropy", 10)])
-def test_classifiers_of_images(digits, tmp_path, loss, n_classes):
-    X, y = (part[digits[1] < n_classes] for part in digits)
-    names = np.array([f"digit {k}" for k in range(10)])[y]
-    model = QuantizedNetworkClassifier(
-        n_neurons=60, encoding=Patches(3, regions=2), loss=loss, beta="3%", refine="none", random_state=0
-    ).fit(X[:300], names[:300])
+def test_classifiers_of_images(tmp_path, loss, n_classes):
+    model, X = digit_classifier(loss, n_classes), digits()[0][digits()[1] < n_classes]
     code = to_c(model)
     assert_cpp(code, tmp_path)
     compiled = code.compile()
@@ -211,8 +201,8 @@ def test_classifiers_of_images(digits, tmp_path, loss, n_classes):
 
 
 @needs_compiler
-def test_regressors_and_rounded_networks(digits):
-    X, y = digits
+def test_regressors_and_rounded_networks():
+    X, y = digits()
     encoder = Patches(3, regions=2)
     model = QuantizedNetworkRegressor(encoding=encoder, beta="3%", refine="none", random_state=0, n_neurons=60)
     model.fit(X[:300], np.column_stack([y, y**2])[:300])
@@ -250,7 +240,7 @@ def test_a_bit_a_sign():
     assert "pixels of an image of 28 x 28 x 1" in code.header
 
 
-def test_what_is_refused(digits):
+def test_what_is_refused():
     rng = np.random.default_rng(0)
     encoder = fitted((8, 8), {"size": 3, "regions": 2})
     one = network(rng, encoder, 3)
@@ -278,6 +268,6 @@ def test_what_is_refused(digits):
         ExportError, match=r"only networks on Patches can be exported.*; series are exported by to_c only"
     ):
         to_onnx(network(rng, windows), encoder=windows)
-    union = Patches(size=(2, 3), regions=1).fit(digits[0][:5])
+    union = Patches(size=(2, 3), regions=1).fit(digits()[0][:5])
     with pytest.raises(ExportError, match=r"only networks on patches of one setting can be exported; got Patches\(re"):
         to_c(network(rng, union), encoder=union)

@@ -214,8 +214,9 @@ int main(void)
 """)
 
 
-@pytest.mark.parametrize("column_width", [16, 32])
-@pytest.mark.parametrize("encoding", ["standard", "thresholds", "both"])
+@pytest.mark.parametrize(
+    ("encoding", "column_width"), [("standard", 16), ("thresholds", 32), ("both", 16), ("both", 32)]
+)
 def test_macros_round_as_python_does(tables, encoding, column_width, tmp_path):
     """Also outside the integers of a column, where a conversion is undefined, and halfway between two of them."""
     model = tables[f"sign_{encoding}"]

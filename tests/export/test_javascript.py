@@ -126,7 +126,7 @@ def check_contributions(model, X, found):
 @pytest.fixture(scope="module")
 def tables():
     rng = np.random.default_rng(0)
-    others, _ = table(rng, 4_000)
+    others, _ = table(rng, 1_000)
     others.loc[::7, "rare"] = "of no training row"
     others.loc[::11, "town"] = None
     return *table(rng, 400), others
@@ -134,7 +134,7 @@ def tables():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_type_of_column(tables, tmp_path, engine):
-    """Thousands of rows with outliers and with categories that training has not seen."""
+    """A thousand rows with outliers and with categories that training has not seen."""
     frame, score, others = tables
     label = np.where(score > score.median(), "yes", "no")
     # The inputs of "both" are those of "standard" and bits of thresholds.

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from digit_models import digit_classifier, digits
 from javascript_engines import ENGINES, MAX_CODE, call, call_each, close, needs
 from sklearn.datasets import load_digits
 from test_c_blocks import GEOMETRIES, fitted, images, network
@@ -54,35 +55,33 @@ def test_parts_of_regions_add_up(tmp_path):
     assert [own["output"] for own in found[0]] == ["output 0", "output 1", "output 2"]
 
 
+#: One loss for each engine.
+LOSSES = {"node": "cross_entropy", "chromium": "logistic"}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_classifiers(engine, tmp_path):
-    """A thousand images, most of which are noise on digits."""
-    n = 1_000
-    X, y = (15 * load_digits().images).astype(np.uint8), load_digits().target
-    names = np.array([f"digit {k}" for k in range(10)])[y]
-    for loss in ("logistic", "cross_entropy") if engine == "node" else ("logistic",):
-        model = QuantizedNetworkClassifier(
-            n_neurons=60, encoding=Patches(3, regions=2), loss=loss, beta="3%", refine="none", random_state=0
-        ).fit(X[:300], names[:300])
-        module = to_js(model)
-        assert module.exports == ("classes", "contributions", "predict", "predictProba", "scores", "shape")
-        rng = np.random.default_rng(0)
-        noise = rng.integers(-40, 40, (n, 8, 8)) * (rng.random((n, 1, 1)) < 0.9)
-        other = np.clip(X[rng.integers(0, len(X), n)] + noise, 0, 255).astype(np.uint8)
-        few, calls = other[:500], [["predict", one] for one in other.tolist()]
-        for name in ("predictProba", "scores", "contributions"):
-            calls += [[name, one] for one in few.tolist()]
-        answers = call(module, calls, tmp_path, engine)
-        found, probabilities, outputs, explained = (
-            answers[start:stop] for start, stop in pairwise([0, n, n + 500, n + 1000, n + 1500])
-        )
-        assert found == model.predict(other).tolist()
-        assert len(set(found)) > 1
-        scores = model.decision_function(few)
-        close(probabilities, model.predict_proba(few))
-        close(outputs, scores)
-        sums = [[own["constant"] + sum(term["value"] for term in own["terms"]) for own in row] for row in explained]
-        np.testing.assert_allclose(np.squeeze(sums), scores, atol=1e-12 * np.abs(scores).max())
+    """Hundreds of images, most of which are noise on digits."""
+    n, (X, _), model = 300, digits(), digit_classifier(LOSSES[engine])
+    module = to_js(model)
+    assert module.exports == ("classes", "contributions", "predict", "predictProba", "scores", "shape")
+    rng = np.random.default_rng(0)
+    noise = rng.integers(-40, 40, (n, 8, 8)) * (rng.random((n, 1, 1)) < 0.9)
+    other = np.clip(X[rng.integers(0, len(X), n)] + noise, 0, 255).astype(np.uint8)
+    few, calls = other[:100], [["predict", one] for one in other.tolist()]
+    for name in ("predictProba", "scores", "contributions"):
+        calls += [[name, one] for one in few.tolist()]
+    answers = call(module, calls, tmp_path, engine)
+    found, probabilities, outputs, explained = (
+        answers[start:stop] for start, stop in pairwise([0, n, n + 100, n + 200, n + 300])
+    )
+    assert found == model.predict(other).tolist()
+    assert len(set(found)) > 1
+    scores = model.decision_function(few)
+    close(probabilities, model.predict_proba(few))
+    close(outputs, scores)
+    sums = [[own["constant"] + sum(term["value"] for term in own["terms"]) for own in row] for row in explained]
+    np.testing.assert_allclose(np.squeeze(sums), scores, atol=1e-12 * np.abs(scores).max())
 
 
 @needs_node

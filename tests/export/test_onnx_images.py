@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from digit_models import digit_classifier, digits
 from test_c_blocks import GEOMETRIES, fitted, images, network, sums_of_pixels
 
-from qsdp import BilinearNetwork, QuantizedNetworkClassifier
-from qsdp.encoding import Patches
+from qsdp import BilinearNetwork
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import onnx_inputs, to_c, to_onnx
 
@@ -24,7 +24,7 @@ def run(model, feed):
 def test_equal_to_the_code_in_c(geometry):
     rng = np.random.default_rng(len(geometry))
     encoder = fitted(*GEOMETRIES[geometry])
-    X = images(rng, GEOMETRIES[geometry][0], 2000)
+    X = images(rng, GEOMETRIES[geometry][0], 500)
     for C, kind in ((None, "integers"), (4, "single"), (2, "floats")):
         one = network(rng, encoder, C, kind)
         feed = onnx_inputs(one, X, encoder=encoder)
@@ -39,14 +39,7 @@ def test_equal_to_the_code_in_c(geometry):
 
 @pytest.mark.parametrize(("loss", "n_classes"), [("squared", 2), ("cross_entropy", 10)])
 def test_classifiers(loss, n_classes):
-    from sklearn.datasets import load_digits
-
-    mine = load_digits().target < n_classes
-    X, y = (15 * load_digits().images[mine]).astype(np.uint8), load_digits().target[mine]
-    names = np.array([f"digit {k}" for k in range(10)])[y]
-    model = QuantizedNetworkClassifier(
-        n_neurons=60, encoding=Patches(3, regions=2), loss=loss, beta="3%", refine="none", random_state=0
-    ).fit(X[:300], names[:300])
+    model, X = digit_classifier(loss, n_classes), digits()[0][digits()[1] < n_classes]
     found = run(to_onnx(model), onnx_inputs(model, X))
     np.testing.assert_array_equal(found["label"], model.predict(X))
     assert ("probabilities" in found) == (loss == "cross_entropy")
