@@ -37,7 +37,7 @@ def rows_of(data: QuadraticMap | FormMap) -> np.ndarray:
 
 
 @maps
-@FUZZ
+@settings(FUZZ, max_examples=30)
 @given(seed=seeds, n=st.integers(1, 9), d=st.integers(1, 4), n_targets=st.integers(1, 3))
 def test_sums_against_explicit_rows(coefficients: Any, lifted: bool, seed: int, n: int, d: int, n_targets: int) -> None:
     data, rng = random_map(seed, n, d, coefficients, lifted)

@@ -219,7 +219,7 @@ def test_invariances():
     assert qsdp.grothendieck_bound(-R * signs, tol=1e-8).upper_bound == pytest.approx(value, rel=2e-8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(
     st.integers(1, 7),
     st.integers(1, 7),

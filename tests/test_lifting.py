@@ -93,7 +93,7 @@ def random_map(seed: int, n: int, d: int, coefficients: Any, lifted: bool) -> tu
 
 
 @maps
-@FUZZ
+@settings(FUZZ, max_examples=30)
 @given(seed=seeds, n=st.integers(1, 7), d=st.integers(1, 5))
 def test_forward_and_adjoint_against_explicit_matrices(
     coefficients: Any, lifted: bool, seed: int, n: int, d: int
@@ -139,7 +139,7 @@ def test_rank_one_matrices_of_neurons_give_the_activation(coefficients: Any, lif
 
 
 @maps
-@FUZZ
+@settings(FUZZ, max_examples=30)
 @given(seed=seeds, n=st.integers(1, 6), d=st.integers(1, 5), spread=st.floats(0, 8))
 def test_row_bounds_dominate_the_norms(
     coefficients: Any, lifted: bool, seed: int, n: int, d: int, spread: float

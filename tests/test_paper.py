@@ -71,7 +71,7 @@ def test_programs_have_the_bound_of_the_core(solver: str, loss: str, seed: int) 
     assert value == pytest.approx(qsdp.solve_relaxation(problem, tol=1e-7).objective, rel=accuracy, abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     d=st.integers(1, 5),
@@ -273,7 +273,7 @@ def test_what_has_no_point_is_refused() -> None:
 # -- polynomial networks -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     d=st.integers(2, 6),

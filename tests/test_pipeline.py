@@ -29,6 +29,9 @@ def labels_for(loss: str) -> np.ndarray:
 #: QSDPWarning is for users; a RuntimeWarning of NumPy is a leak.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
+#: Of problems that no method solves: at any limit, a result is valid and finite.
+EXTREME: dict[str, Any] = {"n_neurons": 20, "random_state": 0, "time_limit": 0.2, "allow": QSDPWarning}
+
 STAGES = {"compile", "solve", "shape", "sample", "certify"}
 
 
@@ -259,14 +262,12 @@ def test_separable_labels_with_almost_no_regularisation() -> None:
     # Label losses have no minimiser here: the solver's multipliers run towards zero.
     data = np.random.default_rng(5).standard_normal((15, 2))
     labels = np.sign(data[:, 0] * data[:, 1])
-    check(quietly(data, labels, n_neurons=20, beta=1e-300, loss="logistic", random_state=0, allow=QSDPWarning))
+    check(quietly(data, labels, beta=1e-300, loss="logistic", **EXTREME))
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge", "cross_entropy"])
 def test_tiny_beta(loss: str) -> None:
-    check(
-        quietly(X[:15], labels_for(loss)[:15], n_neurons=20, beta=1e-12, loss=loss, random_state=0, allow=QSDPWarning)
-    )
+    check(quietly(X[:15], labels_for(loss)[:15], beta=1e-12, loss=loss, **EXTREME))
 
 
 @pytest.mark.parametrize("beta", [1e6, 1e308])
@@ -337,13 +338,13 @@ def test_duplicated_rows_are_a_weight_of_the_loss() -> None:
     ],
 )
 def test_extreme_scales_of_the_data(loss: str, scale: float) -> None:
-    check(quietly(X * scale, labels_for(loss), n_neurons=20, loss=loss, random_state=0, allow=QSDPWarning))
+    check(quietly(X * scale, labels_for(loss), loss=loss, **EXTREME))
 
 
 @pytest.mark.parametrize("scale", [1e60, 1e-60])
 def test_extreme_scales_of_the_targets(scale: float) -> None:
     for loss in ("squared", "absolute", "huber"):
-        check(quietly(X, Y * scale, n_neurons=20, loss=loss, random_state=0, allow=QSDPWarning))
+        check(quietly(X, Y * scale, loss=loss, **EXTREME))
 
 
 @pytest.mark.parametrize("k", [-200, -7, 7, 200])
@@ -470,7 +471,7 @@ def test_extreme_scales_of_lifted_data(loss: str, scale: float) -> None:
 
 @pytest.mark.parametrize("coefficients", [(1e30, 0, 0), (1e-30, 0, 0), (1e30, 1.0, 1e-30), (1e-9, 1e9, 1.0)])
 def test_extreme_activations(coefficients: Any) -> None:
-    check(quietly(X, Y, n_neurons=20, activation=coefficients, random_state=0, allow=QSDPWarning))
+    check(quietly(X, Y, activation=coefficients, **EXTREME))
 
 
 def test_jobs_of_a_resample_change_nothing(result: QSDPResult) -> None:

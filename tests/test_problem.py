@@ -78,7 +78,7 @@ def looped_objective(problem: TrainingProblem, network: BilinearNetwork) -> floa
 
 
 @every_loss
-@FUZZ
+@settings(FUZZ, max_examples=30)
 @given(seed=seeds)
 def test_objective_against_loops(loss: Loss, seed: int) -> None:
     problem, network = make(loss, seed)
@@ -104,7 +104,7 @@ def test_relaxed_objective_against_loops(loss: Loss) -> None:
 
 
 @every_loss
-@FUZZ
+@settings(FUZZ, max_examples=25)
 @given(seed=seeds)
 def test_a_network_of_one_neuron_is_a_relaxed_point(loss: Loss, seed: int) -> None:
     # Z = alpha u v' / 2 with rho = |alpha| / 2 is feasible and has the network's own objective.

@@ -262,7 +262,7 @@ def test_exact_bounds_of_vector_outputs(loss: str) -> None:
     assert certificate.relative_gap < 1e-4
 
 
-@FUZZ
+@settings(FUZZ, max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), levels=st.integers(2, 4), activation=st.sampled_from([None, *ACTIVATIONS]))
 def test_any_dual_vector_and_tree_prove_a_bound_that_holds(seed: int, levels: int, activation: Any) -> None:
     rng = np.random.default_rng(seed)

@@ -460,7 +460,7 @@ def with_weights(problem: qsdp.TrainingProblem, weights: Any) -> qsdp.TrainingPr
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, Huber(0.3)], ids=str)
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), exponent=st.integers(-60, 60), include=st.booleans())
 def test_weighted_certificates_are_written_read_and_confirmed(
     loss: Any, seed: int, exponent: int, include: bool, tmp_path: Path,

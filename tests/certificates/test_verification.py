@@ -139,7 +139,7 @@ def entropy(p: Fraction) -> Fraction:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@FUZZ
+@settings(FUZZ, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), exponent=st.sampled_from([0, 0, 1, 5, 12, 16]))
 def test_the_conjugate_is_rounded_down_and_not_far(loss: str, seed: int, exponent: int) -> None:
     rng = np.random.default_rng(seed)
@@ -175,7 +175,7 @@ def test_terms_that_cancel_are_bounded_apart() -> None:
 
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("loss", [*LOSSES, Huber(1.0 / 3.0)], ids=str)
-@FUZZ
+@settings(FUZZ, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(-300, 100))
 def test_admissible_multipliers_are_in_the_domain(loss: Any, seed: int, size: int) -> None:
     rng = np.random.default_rng(seed)

@@ -266,7 +266,7 @@ def test_loose_tolerances_stop_early_with_what_is_proven(loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@FUZZ
+@settings(FUZZ, max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 12),

@@ -103,7 +103,7 @@ def test_numbers_in_text_are_rounded_correctly(values: list[float]) -> None:
     assert fitted([repr(value) for value in values]).encoding_ == fitted(values).encoding_
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=15)
 @given(
     st.lists(
         st.datetimes(datetime.datetime(2, 1, 1), datetime.datetime(9998, 1, 1)), min_size=2, max_size=9, unique=True

@@ -54,7 +54,7 @@ def weight_of_rows(problem: TrainingProblem) -> dict[tuple[float, ...], float]:
     return totals
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_every_row_is_held_out_once_and_weights_are_repetitions(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -22,7 +22,7 @@ LABELS = [loss for loss in ALL if loss.labels]
 SMOOTH = [loss for loss in ALL if loss.smooth]
 
 EPS = float(np.finfo(np.float64).eps)
-FUZZ = settings(max_examples=50, deadline=None, derandomize=True)
+FUZZ = settings(max_examples=30, deadline=None, derandomize=True)
 every_loss = pytest.mark.parametrize("loss", ALL, ids=repr)
 
 reals = st.floats(-20.0, 20.0, allow_subnormal=False)

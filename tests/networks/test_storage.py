@@ -467,7 +467,7 @@ def test_hostile_tensors(tmp_path: Path, dtype: str, shape: list[Any], n_bytes: 
 
 
 @settings(
-    max_examples=300,
+    max_examples=150,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

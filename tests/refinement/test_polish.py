@@ -91,7 +91,7 @@ def test_no_single_move_helps_with_several_outputs(loss, free):
         check_locally_optimal(random_network(problem, m, 5, free=free), problem)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     loss=st.sampled_from(sorted(LOSSES)),

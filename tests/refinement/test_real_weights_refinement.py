@@ -46,7 +46,7 @@ def test_shared_magnitudes_are_optimal_beside_weights(seed: int, loss: str) -> N
     assert refitted.n_neurons == network.n_neurons
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), loss=st.sampled_from(LOSSES), shared=st.booleans())
 def test_polish_never_increases_the_objective(seed: int, loss: str, shared: bool) -> None:
     problem, network = case(seed, loss, shared=shared)

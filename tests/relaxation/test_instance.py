@@ -40,7 +40,7 @@ def targets(loss: Loss, rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 @every_loss
-@FUZZ
+@settings(FUZZ, max_examples=25)
 @given(
     seed=seeds,
     x=exponents,

@@ -89,7 +89,7 @@ def test_the_printed_program_holds_for_levels_too() -> None:
 # -- against enumeration ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(problem=problems(), n_neurons=st.integers(1, 40), seed=st.integers(0, 1000))
 def test_bound_and_network_bracket_the_global_optimum(problem: qsdp.TrainingProblem, n_neurons: int, seed: int) -> None:
     optimum = global_optimum(problem)

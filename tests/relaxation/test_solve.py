@@ -37,7 +37,7 @@ def replaced_backend(monkeypatch, solve):
     monkeypatch.setitem(BACKENDS, "scs", replace(BACKENDS["scs"], solve=solve))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(problems, st.integers(1, 40), st.integers(0, 1000))
 def test_bound_and_network_bracket_the_global_optimum(problem, n_neurons, seed):
     optimum = global_optimum(problem)
@@ -48,7 +48,7 @@ def test_bound_and_network_bracket_the_global_optimum(problem, n_neurons, seed):
     assert relaxation.lower_bound <= relaxation.objective
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problems, st.sampled_from([{"tol": 1e-2}, {"max_iter": 5}, {"max_iter": 1, "tol": 1.0}]))
 def test_bound_is_valid_at_loose_tolerance_and_early_stop(problem, options):
     relaxation = qsdp.solve_relaxation(problem, solver="scs", **options)

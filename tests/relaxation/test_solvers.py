@@ -143,7 +143,7 @@ def test_bounds_are_below_the_enumerated_optimum(loss: str, d: int, activation: 
         assert optimum.lower <= 1.783 * relaxation.objective
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 12),

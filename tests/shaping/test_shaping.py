@@ -250,7 +250,7 @@ def adaptive(Z, V=None, rho=1.0, *, levels=2, activation=None):
     return shape_matrix(Z, V, rho, levels=levels, activation=activation, method="adaptive")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 9),
@@ -288,7 +288,7 @@ def test_adaptive_is_exact_and_no_worse_than_krivine(seed, d, levels, activation
         np.testing.assert_array_equal(one.replica_correlation[one.replicas == 1], 1.0)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_adaptive_constant_is_the_largest_that_a_solver_finds(seed, size):
     # The solver's own error, about 1e-8 of the diagonal, costs the more of c the flatter the bound is in c.

@@ -62,7 +62,7 @@ def model_of(names: tuple[str, ...], folder: Path) -> Any:
     return model.fit(table, TARGET)
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     names=st.sampled_from([tuple(COLUMNS), ("size",), ("day",), ("kind",), ("kind", "on")]),
     n=st.integers(1, 12),

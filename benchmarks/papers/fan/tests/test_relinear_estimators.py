@@ -45,9 +45,11 @@ def small(estimator: type, **options: Any) -> Any:
 
 @both
 def test_check_estimator(estimator: type) -> None:
+    n_epochs = 4 if estimator is Classifier else 10
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = check_estimator(estimator(n_epochs=10, gamma_r=0.03, batch_size=256), on_skip=None, on_fail=None)
+        model = estimator(n_epochs=n_epochs, gamma_r=0.03, batch_size=256)
+        outcomes = check_estimator(model, on_skip=None, on_fail=None)
     failed = [f"{o['check_name']}: {o['exception']!r}" for o in outcomes if o["status"] not in {"passed", "skipped"}]
     assert not failed, "\n".join(failed)
     assert {o["check_name"] for o in outcomes if o["status"] == "skipped"} <= {"check_array_api_input"}

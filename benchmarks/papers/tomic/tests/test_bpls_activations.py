@@ -45,7 +45,7 @@ def test_a4_values_are_those_of_the_formula(activation: InvertibleActivation, fo
 
 
 @every
-@settings(deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(Z=arrays(np.float64, (3, 4), elements=st.floats(-4, 4)))
 def test_a14_5_round_trip(activation: InvertibleActivation, Z: np.ndarray) -> None:
     values = activation(Z)
@@ -57,7 +57,7 @@ def test_a14_5_round_trip(activation: InvertibleActivation, Z: np.ndarray) -> No
 
 
 @every
-@settings(deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     P=arrays(np.float64, (3, 2), elements=st.one_of(st.floats(-1e6, 1e6), st.just(math.inf), st.just(-math.inf))),
     eps=st.floats(1e-9, 0.2),

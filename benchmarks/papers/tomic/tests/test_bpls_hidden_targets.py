@@ -94,7 +94,7 @@ def test_a14_4_minimum_norm_fits_exactly_and_is_the_smallest_change(seed: int, S
 
 
 @every
-@settings(deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(**sizes)
 def test_a3_nothing_moves_where_the_layer_fits(rule: str, seed: int, S: int, n: int, J: int) -> None:
     H, W, _ = problem(seed, S, n, J)
