@@ -301,8 +301,8 @@ def test_the_penalty_is_in_its_range(
 
 
 def test_many_linear_blocks_cost_sums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Matrices of their side would be 8 MB each."""
-    side, R = 1000, 4
+    """Matrices of their side would be 2 MB each."""
+    side, R = 500, 4
     blocks = qsdp.Blocks(np.ones((2, side * R)), [side] * R, ["linear"] * R)
     problem = qsdp.TrainingProblem(blocks, np.array([1.0, 2.0]), beta=1e4)
     network = qsdp.BilinearNetwork(np.ones((1, side)), np.zeros((1, side)), [0.0], [0], [side] * R, ["linear"] * R)

@@ -95,7 +95,7 @@ def test_probabilities_are_better_than_frequencies() -> None:
 
 
 def test_weights_are_repetitions() -> None:
-    X, score = table(150)
+    X, score = table(100)
     counts = np.random.default_rng(1).integers(1, 4, len(X))
     repeated = np.repeat(np.arange(len(X)), counts)
     one = additive().fit(X, score, sample_weight=counts)
@@ -110,10 +110,10 @@ def test_weights_are_repetitions() -> None:
 
 def test_noise_columns_are_left_out_of_products() -> None:
     rng = np.random.default_rng(0)
-    X, new = rng.standard_normal((2, 1000, 40))
+    X, new = rng.standard_normal((2, 600, 40))
     # Without a choice of columns, products of forty inputs hardly find the one that matters.
     score = [np.sin(2.0 * rows[:, 0]) + rows[:, 1] * rows[:, 2] for rows in (X, new)]
-    model = additive().fit(X, score[0] + 0.1 * rng.standard_normal(1000))
+    model = additive().fit(X, score[0] + 0.1 * rng.standard_normal(600))
     assert {0, 1, 2} <= {one.position for one in model.encoder_.inputs_.expressions_}
     assert len({one.position for one in model.encoder_.inputs_.expressions_}) <= 10
     assert model.score(new, score[1]) > 0.9
@@ -121,7 +121,7 @@ def test_noise_columns_are_left_out_of_products() -> None:
 
 def test_products_of_columns_without_effects_of_their_own_are_found() -> None:
     rng = np.random.default_rng(0)
-    X, new = rng.standard_normal((2, 1500, 30))
+    X, new = rng.standard_normal((2, 1000, 30))
     y, truth = (rows[:, 0] + 1.5 * rows[:, 1] * rows[:, 2] > 0.3 for rows in (X, new))
     model = additive("two").fit(X, y)
     used = {one.position for one in model.encoder_.inputs_.expressions_}
@@ -183,8 +183,7 @@ def test_neurons_have_at_most_a_thousand_inputs() -> None:
     assert model.certificate_.lower_bound <= model.certificate_.objective
 
 
-@pytest.mark.parametrize("beta", ["5%", "20%"])
-def test_columns_whose_slope_is_zero_at_a_zero_network_have_weights_and_products(beta: str) -> None:
+def test_columns_whose_slope_is_zero_at_a_zero_network_have_weights_and_products() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 1002)), rng.standard_normal(50)
     y -= y.mean()
@@ -192,10 +191,8 @@ def test_columns_whose_slope_is_zero_at_a_zero_network_have_weights_and_products
     X[:, 1] -= X[:, 1].mean()
     X[:, 1] -= y * (X[:, 1] @ y) / (y @ y)
     X[:, 0] = y + X[:, 1]
-    model = additive(beta=beta).fit(X, y)
-    # With 20 %, the columns that remain are few, and all of them are inputs of neurons.
-    positions = {term.position for term in model.encoder_.inputs_.expressions_}
-    assert {0, 1} <= positions if beta == "20%" else 0 in positions
+    model = additive(beta="20%").fit(X, y)
+    assert {0, 1} <= {term.position for term in model.encoder_.inputs_.expressions_}
     assert model.certificate_.lower_bound <= model.certificate_.objective
 
 
