@@ -39,17 +39,17 @@ RIVALS: dict[str, tuple[str, ...]] = {
 NAMES = (DEFAULT, TRAINED, "logistic", *rounded("logistic"), "tree")
 
 
-def models(sample: Sample) -> Measured:
-    """Yield the default network and the rivals, one of them of the network's bits."""
+def models(sample: Sample, n_epochs: int = BUDGET.n_epochs) -> Measured:
+    """Yield the default network and the rivals, one of them of the network's bits and trained for some epochs."""
     model, default = fitted(sample)
     inputs = model.encoder_.inputs_
     yield DEFAULT, {**default, "inputs": inputs.encoding_.width}
     yield from logistic_of_columns(sample)
     yield from trees(sample)
-    yield TRAINED, straight_through(sample, inputs, default["bits"])
+    yield TRAINED, straight_through(sample, inputs, default["bits"], n_epochs)
 
 
-def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any]:
+def straight_through(sample: Sample, encoder: Any, budget: int, n_epochs: int) -> dict[str, Any]:
     """Return the measurements of a straight-through network of `budget` bits on the inputs of an encoder."""
     from benchmarks.methods.search import InteriorSearch
     from qsdp.baselines import StraightThroughClassifier
@@ -59,7 +59,13 @@ def straight_through(sample: Sample, encoder: Any, budget: int) -> dict[str, Any
     # Bits of a neuron: two rows of signs with the constant column, and a real weight for every output.
     each = 2 * (inputs.shape[1] + 1) + K * sizes.REAL
     m = max((budget - places) // each, 1)
-    common = {**BUDGET.training, "batch_size": 64, "dtype": "float32", "random_state": sample.seed}
+    common = {
+        **BUDGET.training,
+        "n_epochs": n_epochs,
+        "batch_size": 64,
+        "dtype": "float32",
+        "random_state": sample.seed,
+    }
     network = StraightThroughClassifier(m, start="float", **common)
     grid = {"learning_rate": [0.03, 0.1, 0.3], "beta": [1.0, 10.0, 100.0]}
     search = InteriorSearch(network, grid, sample.folds)

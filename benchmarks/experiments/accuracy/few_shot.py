@@ -18,6 +18,7 @@ are "auto", chosen inside the training images. There are ten draws. Seconds are 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ import numpy as np
 from benchmarks.data.sets import images, pooled
 from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim
+from benchmarks.methods.budget import BUDGET
 from benchmarks.methods.equal_bits import models, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
 from benchmarks.uci.data import Split
@@ -41,7 +43,7 @@ PRINTED = {("mnist", 10): 0.704, ("mnist", 40): 0.818, ("fashion_mnist", 10): 0.
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
-        return grid(side=4, set="mnist", images=5, seed=0)
+        return grid(side=4, set="mnist", images=5, seed=0, epochs=3)
     return grid(side=SIDES, set=SETS, images=COUNTS, seed=range(DRAWS))
 
 
@@ -59,7 +61,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     split = Split(inputs, tests, y[rows], y_test[tested], 10)
     fifth = StratifiedShuffleSplit(1, test_size=0.2, random_state=case["seed"])
     folds = list(fifth.split(split.X, split.y))
-    return {"models": Sample(split, folds, case["seed"]).models_of(models)}
+    family = partial(models, n_epochs=case.get("epochs", BUDGET.n_epochs))
+    return {"models": Sample(split, folds, case["seed"]).models_of(family)}
 
 
 def claims(records: Records) -> list[Claim]:

@@ -20,13 +20,15 @@ ten draws. Seconds are CPU time of one thread.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks.data.uci_sets import load_uci
-from benchmarks.machinery.common import TARGET, Records, experiment_in, where
+from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim
+from benchmarks.methods.budget import BUDGET
 from benchmarks.methods.equal_bits import models, printed_claim, rival_claims, tables
 from benchmarks.methods.models import Sample
 from benchmarks.uci.data import Split
@@ -41,8 +43,9 @@ PRINTED = {"mixed-integer programs": PROGRAMS, "gradients, rounded": GRADIENTS}
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    rows, draws = ({"heart": (40,)}, 1) if quick else (ROWS, DRAWS)
-    return [{"set": name, "rows": n, "seed": seed} for seed in range(draws) for name in rows for n in rows[name]]
+    if quick:
+        return grid(set="heart", rows=40, seed=0, epochs=3)
+    return [{"set": name, "rows": n, "seed": seed} for seed in range(DRAWS) for name in ROWS for n in ROWS[name]]
 
 
 def drawn(name: str, n: int, seed: int) -> Split:
@@ -66,7 +69,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
     split = drawn(case["set"], case["rows"], case["seed"])
     folds = list(StratifiedKFold(3, shuffle=True, random_state=case["seed"]).split(split.X, split.y))
-    found = Sample(split, folds, case["seed"]).models_of(models)
+    family = partial(models, n_epochs=case.get("epochs", BUDGET.n_epochs))
+    found = Sample(split, folds, case["seed"]).models_of(family)
     return {"models": found, "most": float(np.bincount(split.y_test).max() / len(split.y_test))}
 
 

@@ -47,7 +47,7 @@ SHARE, GAPS = 0.001, ((1e-2, 120.0), (1e-4, 900.0))
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     if quick:
-        return [{"loss": loss, "share": 0.05, "samples": 1000} for loss in (SQUARED, COUPLED)]
+        return [{"loss": loss, "share": 0.1, "samples": 200} for loss in (SQUARED, COUPLED)]
     squared = [{"loss": SQUARED, "share": share, "samples": 60_000} for share, _ in SOON]
     return [*squared, {"loss": COUPLED, "share": SHARE, "samples": 60_000}]
 

@@ -115,10 +115,10 @@ RELAXATION_CASES = (
 def cases(quick: bool) -> list[dict[str, Any]]:
     small: dict[str, Any] = {"data": "mnist", "patches": "3/4/2"}
     if quick:
-        few = {"share": 0.01, "samples": 1000, "limit": 60}
+        few = {"share": 0.03, "samples": 200, "limit": 60}
         return [
             *({"kind": kind, **small, **few} for kind in ("certified", "refit", "relaxation", "logistic")),
-            {"kind": "binary_cnn", **small, "channels": "2", "samples": 1000},
+            {"kind": "binary_cnn", **small, "channels": "2", "samples": 200},
             {"kind": "proof", **small, **few},
         ]
     full, names = {"samples": TRAINING}, ("data", "patches", "share", "limit")

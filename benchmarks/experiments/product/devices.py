@@ -124,7 +124,7 @@ def bounds(found: Any) -> Measured:
 
 #: Function that measures each work, and the divisor of its size in quick runs.
 WORKS: dict[str, tuple[Callable[[str | None, int], Measured], int]] = {
-    "statistics": (statistics, 2000),
+    "statistics": (statistics, 20_000),
     "gram": (gram, 100),
     "blocks": (blocks, 100),
 }

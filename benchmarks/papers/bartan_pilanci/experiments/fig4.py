@@ -49,7 +49,7 @@ LINES = {"printed": "relaxation, as printed", "proportional": "relaxation, tight
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    sizes = {name: [30, 300] if quick else list(POLISHED if name == "polished" else SIZES) for name in CURVES}
+    sizes = {name: [30, 60] if quick else list(POLISHED if name == "polished" else SIZES) for name in CURVES}
     splits = range(1 if quick else 10)
     return [{"curve": name, "split": split, "sizes": sizes[name]} for split in splits for name in CURVES]
 

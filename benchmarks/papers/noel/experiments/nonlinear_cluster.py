@@ -32,9 +32,9 @@ EPOCHS = (10, 100, 1000)
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    seeds, epochs, starts = (1, [10], 2) if quick else (REPETITIONS, list(EPOCHS), 5)
+    seeds, epochs, starts = (1, [2], 2) if quick else (REPETITIONS, list(EPOCHS), 5)
     common = {"rate": 1e-4, "scale": 0.1}
-    drawn = {"kind": "figure", "seed": 0, "head": "qnn", "epochs": [10] if quick else [100], **common, "n_starts": 2}
+    drawn = {"kind": "figure", "seed": 0, "head": "qnn", "epochs": [2] if quick else [100], **common, "n_starts": 2}
     return [*grid(seed=range(seeds), head=("qnn", "linear"), epochs=[epochs], **common, n_starts=starts), drawn]
 
 
