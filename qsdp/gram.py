@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dpstrf, dtrtrs
 
 from qsdp._utils import deadline
-from qsdp._utils.arrays import library_of
+from qsdp._utils.arrays import ArrayLibrary, library_of
 from qsdp._utils.numeric import EPS
 from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.tuning import MANY_ROWS
@@ -273,16 +273,28 @@ def pair_sums(
         rows = slice(begin, begin + step)
         x = library.take(np.ascontiguousarray(X[rows].T, dtype=dtype))
         weighted = x if weights is None else library.take(x * library.take(weights[rows]))
-        pairs = library.joined([x[a:] * x[a] for a in range(size)])
+        pairs = _products(library, [(x[a:], x[a]) for a in range(size)])
         for group, total in zip(groups, sums, strict=True):
             deadline.check()
             if len(groups) == 1:
-                ending = pairs if weights is None else library.joined([x[a:] * weighted[a] for a in range(size)])
+                ending = pairs
+                if weights is not None:
+                    ending = _products(library, [(x[a:], weighted[a]) for a in range(size)])
             else:
-                ending = library.joined([weighted[: b + 1] * x[b] for b in group])
+                ending = _products(library, [(weighted[: b + 1], x[b]) for b in group])
             total += ending @ pairs[starts[group.start] :].T
     totals = [library.give(total) for total in sums]
     return totals[0].astype(dtype, copy=False) if len(groups) == 1 else _expanded(totals, size, dtype)
+
+
+def _products(library: ArrayLibrary, factors: list[tuple[Any, Any]]) -> Any:
+    """Multiply arrays of rows by one row each, into one array: joining products takes twice the memory and time."""
+    products = library.empty((sum(len(rows) for rows, _ in factors), factors[0][1].shape[0]))
+    start = 0
+    for rows, row in factors:
+        library.multiply(rows, row, products[start : start + len(rows)])
+        start += len(rows)
+    return products
 
 
 def _expanded(sums: list[FloatArray], size: int, dtype: Any) -> FloatArray:

@@ -7,7 +7,6 @@ requested.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,10 +46,6 @@ class ArrayLibrary:
     def give(self, array: Any) -> FloatArray:
         """Convert an array of the library to a NumPy array in double precision."""
         return np.asarray(array, dtype=np.float64)
-
-    def joined(self, arrays: Sequence[Any]) -> Any:
-        """Concatenate arrays of the library along the first axis."""
-        return self._module.concatenate(list(arrays))
 
     def zeros(self, shape: tuple[int, ...]) -> Any:
         """Return an array of zeros in double precision, an accumulator for products."""
