@@ -28,11 +28,10 @@ import numpy.typing as npt
 from scipy.linalg.blas import dsyrk, dtrmm
 
 from qsdp._utils import deadline
-from qsdp._utils.parallel import CACHE_FLOATS, FAST_FLOATS, WORK_FLOATS
+from qsdp._utils.parallel import CACHE_FLOATS, FAST_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.block_layout import Layout
 from qsdp.data_map import DataMap
-from qsdp.gram import symmetric_basis
 from qsdp.lifting import QuadraticMap
 
 __all__ = [
@@ -54,6 +53,8 @@ class SampleCoordinates:
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)
         self.work = self.length**3 / 3.0 + 4.0 * self.length**2 * self.size
+        # Memory of blocks of rows. It is kept, since the system would take it back and supply it in every step.
+        self._scratch = np.empty(2 * max(CACHE_FLOATS, self.length))
 
     def forward(self, T: FloatArray) -> FloatArray:
         """Return the values of the data map at a matrix of shape (1, N, N)."""
@@ -77,7 +78,7 @@ class SampleCoordinates:
         factors = [scale * (self._X @ G[s, :d]) for s in range(2)]
         ends = [(factor @ G[s, d], float(G[s, d] @ G[s, d])) for s, factor in enumerate(factors) if self._map.lifted]
         step = max(1, min(CACHE_FLOATS // self.length, -(-self.length // 4)))
-        buffers = np.empty((2, min(step, self.length) * self.length))
+        buffers = self._scratch.reshape(2, -1)
         for start in range(0, self.length, step):
             deadline.check()
             stop = min(start + step, self.length)
@@ -104,31 +105,33 @@ class SampleCoordinates:
         k += alone[columns]
         k += np.outer(0.5 * b * b * s[rows], s[columns])
 
-    def weighted_gram(self, weights: FloatArray, Q: FloatArray) -> FloatArray:
-        r"""Return the lower triangle of the weighted Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q`.
+    def weighted_gram(self, weights: FloatArray, Q: FloatArray, out: FloatArray) -> None:
+        r"""Write the lower triangle of the weighted Gram matrix of the rows :math:`Q^T \mathcal{X}_i Q`.
 
-        The rows are in the orthonormal basis of symmetric matrices and are computed in blocks of samples.
+        The rows are in the orthonormal basis of symmetric matrices. They are computed in blocks of samples, each as
+        products of columns, in the cache; `out` is in Fortran order.
         """
-        first, second, factors = symmetric_basis(self.size)
-        d = self._X.shape[1]
-        gram = np.zeros((len(first), len(first)), order="F")
-        step = max(1, WORK_FLOATS // len(first))
+        d, size, length = self._X.shape[1], self.size, len(out)
+        end, step = Q[d:], max(1, len(self._scratch) // length)
         for start in range(0, self.length, step):
             deadline.check()
             rows = slice(start, start + step)
-            X = self._X[rows] @ Q[:d]
-            block = X[:, first]
-            if self._map.lifted:
-                end = Q[d]
-                other = self._b * X + self._c * end
-                block *= self._a * X[:, second]
-                block += 0.5 * (end[first] * other[:, second] + end[second] * other[:, first])
-            else:
-                block *= self._a * X[:, second]
-            block *= factors
-            block *= np.sqrt(weights[rows])[:, None]
-            gram = dsyrk(1.0, block.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
-        return gram
+            X = Q[:d].T @ self._X[rows].T
+            # Entries off the diagonal have the factor sqrt(2).
+            roots = math.sqrt(2.0) * np.sqrt(weights[rows])
+            scaled = (self._a * roots) * X
+            other = (0.5 * roots) * (self._b * X + self._c * end[0][:, None]) if self._map.lifted else X
+            block = self._scratch[: length * len(roots)].reshape(length, -1)
+            first = 0
+            for i in range(size):
+                part = block[first : first + size - i]
+                np.multiply(X[i:], scaled[i], out=part)
+                first += len(part)
+                if self._map.lifted:
+                    part += end[0, i] * other[i:]
+                    part += np.outer(end[0, i:], other[i])
+                part[0] *= math.sqrt(0.5)
+            dsyrk(1.0, block.T, beta=float(start > 0), c=out, trans=1, lower=1, overwrite_c=1)
 
     def border(self, W: FloatArray) -> FloatArray:
         r"""Compute :math:`a q_k^2 + t_k (b q_k + c t_k)`, q = W x and t = W e, for the first W minus the second."""

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs
 
 from qsdp._utils.numeric import HALF_DIGITS, largest_magnitude
+from qsdp._utils.symmetric import diagonal_of
 from qsdp._utils.validation import FloatArray
 from qsdp.block_layout import single_block
 from qsdp.gram import symmetric_basis, to_matrices, to_vectors
@@ -38,6 +39,7 @@ class PrimalNewton(Newton):
     def __init__(self, samples: SampleCoordinates) -> None:
         super().__init__(samples, self.operations(samples))
         self._samples, self._layout = samples, single_block(samples.size)
+        self._system = np.empty((self._layout.n_entries,) * 2, order="F")
 
     @staticmethod
     def operations(samples: SampleCoordinates) -> float:
@@ -55,10 +57,10 @@ class PrimalNewton(Newton):
         product = roots[:, None] ** 2 * roots**2
         x = product[first, second]
         self._damping = 1.0 / (1.0 + x)
-        S = self._samples.weighted_gram(self._curvature, Q)
-        diagonal = np.arange(len(x))
-        S[diagonal, diagonal] += self._damping
-        self._S = factored(S.T)
+        self._samples.weighted_gram(self._curvature, Q, self._system)
+        diagonal = diagonal_of(self._system)
+        diagonal += self._damping
+        self._S = factored(self._system.T)
         squares = Q[:, first] * Q[:, second] * symmetric_basis(len(Q))[2]
         self._B = (1.0 - x) * self._damping * squares
         self._answers = dpotrs(self._S, self._B.T, lower=1)[0]
