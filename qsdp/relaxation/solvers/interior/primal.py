@@ -21,8 +21,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrs
 
-from qsdp._utils.numeric import HALF_DIGITS, largest_magnitude
+from qsdp._utils.numeric import largest_magnitude
 from qsdp._utils.symmetric import diagonal_of
+from qsdp._utils.tuning import NEGLIGIBLE
 from qsdp._utils.validation import FloatArray
 from qsdp.block_layout import single_block
 from qsdp.gram import symmetric_basis, to_matrices, to_vectors
@@ -102,5 +103,5 @@ class PrimalNewton(Newton):
 
 
 def _negligible(missed: FloatArray, whole: FloatArray) -> bool:
-    """Whether a residual is so far below the terms of its equation that half of the digits of the steps are right."""
-    return largest_magnitude(missed) <= HALF_DIGITS * largest_magnitude(whole)
+    """Whether a residual is rounding beside the terms of its equation."""
+    return largest_magnitude(missed) <= NEGLIGIBLE * largest_magnitude(whole)
