@@ -151,8 +151,9 @@ def pivoted_cholesky(triangle: FloatArray, tol: float) -> tuple[FloatArray, npt.
     order : ndarray of shape (p,)
         Indices of the pivots, followed by the others.
     """
-    factor, pivots, rank, _ = dpstrf(triangle, lower=1, tol=tol, overwrite_a=1)
-    return np.tril(factor)[:, :rank], pivots - 1
+    # LAPACK takes the transpose without a copy.
+    factor, pivots, rank, _ = dpstrf(triangle.T, lower=0, tol=tol, overwrite_a=1)
+    return np.tril(factor.T)[:, :rank], pivots - 1
 
 
 class GramFactor:
@@ -172,8 +173,11 @@ class GramFactor:
 
     def __init__(self, matrix: FloatArray) -> None:
         scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
-        lower, self.order = pivoted_cholesky(matrix * scale * scale[:, None], len(matrix) * EPS)
-        self.lower: FloatArray = np.asfortranarray(lower / scale[self.order, None])
+        scaled = matrix * scale
+        scaled *= scale[:, None]
+        lower, self.order = pivoted_cholesky(scaled, len(matrix) * EPS)
+        lower /= scale[self.order, None]
+        self.lower: FloatArray = np.asfortranarray(lower)
         self._leading = self.lower[: lower.shape[1]]
 
     @property

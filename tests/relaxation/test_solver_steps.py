@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp.block_layout import Layout
-from qsdp.gram import Gram, GramFactor
+from qsdp.gram import Gram, GramFactor, to_vectors
 from qsdp.lifting import QuadraticMap, append_constant
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import ScaledProblem, Settings
@@ -158,6 +158,21 @@ def test_kernels_and_borders_are_those_of_the_definition(monkeypatch, data, bloc
         vectors = G[0, :3]
         squares = np.einsum("va,iab,vb->vi", vectors, rows, vectors)
         np.testing.assert_allclose(system.squares(vectors), squares, rtol=0.0, atol=1e-12 * np.abs(squares).max())
+
+
+@pytest.mark.parametrize("block", [1, 2**19])
+@pytest.mark.parametrize("data", MAPS)
+def test_weighted_gram_matrices_are_those_of_the_definition(monkeypatch, data, block):
+    monkeypatch.setattr(coordinates, "CACHE_FLOATS", block)
+    rng = np.random.default_rng(6)
+    Q, weights = rng.standard_normal((data.size, data.size)), rng.uniform(0.5, 2.0, data.n_rows)
+    samples, gram = SampleCoordinates(data), np.full((data.layout.n_entries,) * 2, np.nan, order="F")
+    samples.weighted_gram(weights, Q, gram)
+    matrices = np.stack([Q.T @ samples.adjoint(row)[0] @ Q for row in np.eye(data.n_rows)])
+    rows = to_vectors(matrices, data.layout)
+    expected = (rows * weights) @ rows.T
+    lower = np.tril_indices(len(gram))
+    np.testing.assert_allclose(gram[lower], expected[lower], rtol=0.0, atol=1e-12 * np.abs(expected).max())
 
 
 def test_both_ways_of_a_squared_loss_have_the_same_optimum(monkeypatch):
