@@ -214,7 +214,7 @@ class FormCoordinates:
             ((_, _, first, second, _),) = self._blocks
             entry_kernel(W[0], first, second, self._kernel)
             # The rows are triangular, the matrix is symmetric, and LAPACK takes transposes without a copy.
-            half = dtrmm(1.0, self._scaled.T, self._kernel.T, side=1, lower=1)
+            half = dtrmm(1.0, self._scaled.T, self._kernel.T, side=1, lower=1, overwrite_b=1)
             out[...] = dtrmm(1.0, self._scaled.T, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
             return
         half = np.empty_like(self._rows)
