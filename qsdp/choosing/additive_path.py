@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,14 @@ import numpy.typing as npt
 from qsdp._utils import deadline
 from qsdp._utils.tuning import GAIN, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.column_generation.restricted import Columns, SmoothProblem, ValueLoss
+from qsdp.column_generation.restricted import Columns, Evaluated, SmoothProblem, ValueLoss
 from qsdp.losses import DataFit
 from qsdp.pricing.pool import alternated_pairs
 
 __all__ = ["AdditivePath"]
 
-#: Vectors from which signs alternate, for each output; three times as many find hardly better neurons.
+#: Rows of a matrix, the largest ones, from whose signs signs alternate: with eigenvectors, they find neurons as good as
+#: those from as many random vectors, and depend neither on the order of the inputs nor on their signs.
 _STARTS = 32
 
 #: Maximum number of neurons that a round adds: divided among the outputs, but at least the second number for each.
@@ -27,15 +28,65 @@ _ADDED, _FEWEST_ADDED = 20, 5
 #: worth its bits, and fewer starts save time.
 _MAX_WORK = 2**20
 
-#: Side of a matrix above which eigenvectors are approximated in a random subspace: at 400, in a quarter of the time.
-_LARGE = 150
+#: Side of a matrix above which eigenvectors are approximated by so many iterations from its largest rows.
+_LARGE, _ITERATIONS = 150, 2
 
 #: Maximum number of weights that a round adds to an output, for each neuron that it may add.
 _WEIGHTS = 2
 
+#: Relative gap of a fit that need not be accurate, by a bound that is about three times as far as the best one.
+_GAP = 3.0 * ROUGH
+
 #: Rounds of a fit that need not be accurate (four times as many take twice the time for no better choices), fewer for
 #: coupled outputs, whose restricted problems are larger, and maximum number of rounds of an accurate fit.
 _ROUNDS, _COUPLED_ROUNDS, _MANY_ROUNDS = 3, 2, 60
+
+
+class _Atoms(NamedTuple):
+    """Weights and neurons with signs, each of which feeds an output, in units of their penalties.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (k, n)
+        Values on the rows.
+    sizes, signs : ndarray of shape (k,)
+    outputs : ndarray of shape (k,)
+        Ascending.
+    weight : ndarray of shape (k,)
+        Position of the column; -1 for a neuron.
+    U, V : ndarray of shape (k, D)
+        Zero for a weight.
+    offsets : ndarray of shape (k,)
+        What was subtracted from the values, in the same units.
+    """
+
+    vectors: FloatArray
+    sizes: FloatArray
+    signs: FloatArray
+    outputs: IntArray
+    weight: IntArray
+    U: npt.NDArray[np.int8]
+    V: npt.NDArray[np.int8]
+    offsets: FloatArray
+
+    @classmethod
+    def added(
+        cls,
+        vectors: FloatArray,
+        signs: FloatArray,
+        output: int,
+        weight: IntArray,
+        U: npt.NDArray[np.int8],
+        V: npt.NDArray[np.int8],
+        offsets: FloatArray,
+    ) -> _Atoms:
+        """Return atoms of size zero that feed an output, for vectors without their signs."""
+        outputs = np.full(len(signs), output, dtype=np.intp)
+        return cls(signs[:, None] * vectors, np.zeros(len(signs)), signs, outputs, weight, U, V, signs * offsets)
+
+    def take(self, rows: Any) -> _Atoms:
+        """Return some of the atoms."""
+        return _Atoms._make(array[rows] for array in self)
 
 
 class AdditivePath:
@@ -67,33 +118,36 @@ class AdditivePath:
     """
 
     def __init__(self, columns: FloatArray, omega: FloatArray, inputs: FloatArray, price: float, fit: DataFit) -> None:
-        self._omega, self._inputs, self._price = omega, inputs, price
+        self._columns, self._omega, self._inputs, self._price = columns, omega, inputs, price
         fractions = (
             np.full(len(columns), 1.0 / len(columns)) if fit.weights is None else fit.weights / fit.weights.sum()
         )
-        self.variances = fractions @ columns**2 - (fractions @ columns) ** 2
+        means, count = fractions @ columns, fit.target.shape[1]
+        self.variances = np.einsum("i,ij,ij->j", fractions, columns, columns) - means**2
         # Columns and targets of the squared loss are centred: its intercept is then exact.
         self._fractions = fractions if fit.quadratic else None
-        self._means = np.zeros(columns.shape[1]) if self._fractions is None else fractions @ columns
-        self._columns = (columns - self._means) / omega
-        self._added = max(_ADDED // fit.target.shape[1], _FEWEST_ADDED)
-        self._constant = np.zeros(fit.target.shape[1])
-        if self._fractions is not None:
-            self._constant = fractions @ fit.target
+        self._means, self._constant = np.zeros(len(means)), np.zeros(count)
+        if fit.quadratic:
+            self._means, self._constant = means, fractions @ fit.target
             fit = DataFit(fit.loss, fit.target - self._constant, fit.weights)
-        self._fit, self._rng = fit, np.random.default_rng(0)
-        self._nu = fit.zero_dual
-        size = inputs.shape[1]
-        # Atoms: a weight or a neuron with a sign, which feeds an output, in units of their penalties.
-        self._vectors, self._sizes = np.zeros((0, len(columns))), np.zeros(0)
-        self._outputs, self._weight = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        self._U = self._V = np.zeros((0, size), dtype=np.int8)
-        self._signs, self._offsets = np.zeros(0), np.zeros(0)
+        self._added = max(_ADDED // count, _FEWEST_ADDED)
+        self._losses = [ValueLoss(part, coarse=True) for part in fit.parts]
+        # The loss at the sizes of the atoms, if known.
+        self._points: list[Evaluated | None] = [None] * len(self._losses)
+        self._zero_dual = fit.zero_dual
+        # Minus the gradient, and the diagonal of the second derivatives, at the last solution.
+        self._nu, self._curvature = self._zero_dual.copy(), np.zeros_like(self._zero_dual)
+        # Sums for a gap of a thousandth may be in single precision. For the squared loss, they would break ties.
+        dtype: Any = np.float32 if fit.loss.coupled else np.float64
+        numbers, positions = np.zeros(0), np.zeros(0, dtype=np.intp)
+        signs = np.zeros((0, inputs.shape[1]), dtype=np.int8)
+        empty = np.zeros((0, len(columns)), dtype=dtype)
+        self._atoms = _Atoms(empty, numbers, numbers, positions, positions, signs, signs, numbers)
 
     def beta_max(self) -> float:
         """Return the beta above which all weights and neurons are zero, as far as the search finds neurons."""
-        largest = float(np.abs(self._columns.T @ self._fit.zero_dual).max())
-        return max([largest, *(float(values[0]) for _, values, _, _ in self._priced(self._fit.zero_dual))])
+        largest = float(np.abs(self._slopes(self._zero_dual)).max())
+        return max([largest, *(float(values[0]) for _, values, _, _ in self._priced(self._zero_dual))])
 
     def fit(self, beta: float, *, accurate: bool = False) -> None:
         """Minimise the objective for a beta, at best a little smaller than the last one.
@@ -101,9 +155,9 @@ class AdditivePath:
         Unless `accurate`, only a few rounds with a gap of a hundredth follow, which suffice after the fit before.
         """
         values: list[float] = []
-        rough = _COUPLED_ROUNDS if self._fit.loss.coupled else _ROUNDS
+        rough = _ROUNDS if len(self._constant) == len(self._losses) else _COUPLED_ROUNDS
         for _ in range(_MANY_ROUNDS if accurate else rough):
-            values.append(self._solve(beta, SMALL if accurate else ROUGH))
+            values.append(self._solve(beta, SMALL if accurate else _GAP))
             idle = len(values) > PATIENCE and values[-1] > (1.0 - SMALL) * values[-1 - PATIENCE]
             if not self._extend(beta) or idle or deadline.over():
                 break
@@ -112,138 +166,126 @@ class AdditivePath:
         """Compute the outputs (n, C) for other rows."""
         W, U, V, alpha = self.parts()
         values = (inputs @ U.T.astype(np.float64)) * (inputs @ V.T.astype(np.float64))
-        return columns @ W + values @ alpha + self.intercept()
-
-    def intercept(self) -> FloatArray:
-        """Return the intercepts (C,) of the squared loss; zero for other losses."""
-        W, _, _, _ = self.parts()
-        neurons = self._weight < 0
-        means = np.bincount(
-            self._outputs[neurons], (self._offsets * self._sizes)[neurons], minlength=len(self._constant)
-        )
-        return self._constant - self._means @ W - means
+        # Means that were subtracted from columns and values are constants of the squared loss.
+        atoms, count = self._atoms, len(self._constant)
+        means = self._means @ W + np.bincount(atoms.outputs, atoms.offsets * atoms.sizes, minlength=count)
+        return columns @ W + values @ alpha + (self._constant - means)
 
     def parts(self) -> tuple[FloatArray, npt.NDArray[np.int8], npt.NDArray[np.int8], FloatArray]:
         """Return the weights W (p, C), and the neurons' U, V (m, D) and second-layer weights (m, C)."""
-        count, neurons = len(self._constant), self._weight < 0
+        atoms, count = self._atoms, len(self._constant)
+        values, neurons = atoms.signs * atoms.sizes, atoms.weight < 0
         W = np.zeros((len(self._omega), count))
-        np.add.at(W, (self._weight[~neurons], self._outputs[~neurons]), (self._signs * self._sizes)[~neurons])
-        alpha = (self._signs * self._sizes / self._price)[neurons, None] * np.eye(count)[self._outputs[neurons]]
-        return W / self._omega[:, None], self._U[neurons], self._V[neurons], alpha
+        np.add.at(W, (atoms.weight[~neurons], atoms.outputs[~neurons]), values[~neurons])
+        alpha = (values / self._price)[neurons, None] * np.eye(count)[atoms.outputs[neurons]]
+        return W / self._omega[:, None], atoms.U[neurons], atoms.V[neurons], alpha
 
     def interactions(self) -> FloatArray:
         """Estimate the coefficients (C, D, D) of products of inputs, with what one Newton step would add to each."""
         _, U, V, alpha = self.parts()
-        curvature = self._fit.curvature(self._prediction()).diagonal.sum(axis=0)
+        curvature = self._curvature.sum(axis=0)
         matrices = np.empty((len(curvature), *2 * (self._inputs.shape[1],)))
         for k, (second_layer, column) in enumerate(zip(alpha.T, self._nu.T, strict=True)):
             matrices[k] = (U.T * second_layer) @ V.astype(np.float64)
             matrices[k] = 0.5 * (matrices[k] + matrices[k].T)
-            matrices[k] += (self._inputs.T * column) @ self._inputs / max(float(curvature[k]), 1e-300)
+            matrices[k] += self._correlations(column) / max(float(curvature[k]), 1e-300)
         return matrices
 
     def weights_after_step(self, columns: IntArray) -> FloatArray:
         """Estimate the weights (k, C) of some columns without their penalty: a Newton step of each alone."""
         W, _, _, _ = self.parts()
-        rows = self._columns[:, columns] * self._omega[columns]
-        curvature = self._fit.curvature(self._prediction()).diagonal
-        return W[columns] + (rows.T @ self._nu) / np.maximum((rows**2).T @ curvature, 1e-300)
-
-    def _prediction(self) -> FloatArray:
-        outputs = np.eye(len(self._constant))[self._outputs]
-        prediction: FloatArray = self._vectors.T @ (self._sizes[:, None] * outputs)
-        return prediction
+        rows = self._columns[:, columns] - self._means[columns]
+        return W[columns] + (rows.T @ self._nu) / np.maximum((rows**2).T @ self._curvature, 1e-300)
 
     # -- rounds ------------------------------------------------------------------------------------------------
 
     def _solve(self, beta: float, tol: float) -> float:
         """Solve the restricted problem, drop what is zero, and return its objective."""
-        value = 0.0
-        for k, part in enumerate(self._fit.parts):
-            coupled = self._fit.n_parts == 1
-            members = slice(None) if coupled else np.flatnonzero(self._outputs == k)
-            vectors, outputs = self._vectors[members], self._outputs[members] if coupled else 0 * self._outputs[members]
-            loss = ValueLoss(part, coarse=True)
-            columns = Columns(vectors, outputs, np.zeros(len(vectors), dtype=np.intp), part.target.shape[1])
-            problem = SmoothProblem(loss, columns, loss.images(vectors), np.full(len(vectors), beta))
-            start = self._sizes[members]
-            self._sizes[members], point = problem.minimise(start, problem.at(start), tol)
-            self._nu[:, slice(None) if coupled else [k]] = point.nu
-            value += problem.total(self._sizes[members], point)
+        value, atoms = 0.0, self._atoms
+        count = len(self._constant) // len(self._losses)
+        for k, loss in enumerate(self._losses):
+            members = slice(*np.searchsorted(atoms.outputs, [k * count, (k + 1) * count]))
+            columns = Columns(atoms.vectors[members], atoms.outputs[members] - k * count, count)
+            problem = SmoothProblem(loss, columns, np.full(len(columns.outputs), beta))
+            sizes, point = problem.minimise(atoms.sizes[members], tol, self._points[k])
+            assert point.nu is not None
+            assert point.curvature is not None
+            atoms.sizes[members], self._points[k] = sizes, point
+            outputs = slice(k * count, (k + 1) * count)
+            self._nu[:, outputs], self._curvature[:, outputs] = point.nu, point.curvature.diagonal
+            value += point.loss + beta * float(sizes.sum())
         # Fits are less accurate than what so small weights and neurons contribute.
-        self._select(np.flatnonzero(self._sizes > GAIN * SMALL * self._sizes.sum()))
+        small = atoms.sizes <= GAIN * SMALL * atoms.sizes.sum()
+        if np.any(atoms.sizes[small]):
+            self._points = [None] * len(self._losses)
+        self._atoms = atoms.take(np.flatnonzero(~small))
         return value
-
-    def _select(self, atoms: npt.NDArray[np.intp]) -> None:
-        for name in ("_vectors", "_sizes", "_outputs", "_weight", "_U", "_V", "_signs", "_offsets"):
-            setattr(self, name, getattr(self, name)[atoms])
 
     def _extend(self, beta: float) -> bool:
         """Add the weights and neurons of largest pricing value; return whether there are any."""
-        threshold, slopes = (1.0 + ROUGH) * beta, self._columns.T @ self._nu
-        new: list[dict[str, Any]] = []
-        for k, column in enumerate(slopes.T):
-            order = np.argsort(-np.abs(column))[: _WEIGHTS * self._added]
-            chosen = order[np.abs(column[order]) > threshold]
-            none = np.zeros((len(chosen), self._inputs.shape[1]), dtype=np.int8)
-            new.append(
-                self._atoms(self._columns[:, chosen].T, k, np.sign(column[chosen]), chosen, none, none, 0.0 * chosen)
-            )
+        threshold, slopes, before = (1.0 + ROUGH) * beta, self._slopes(self._nu), self._atoms
+        pieces = []
         for k, values, U, V in self._priced(self._nu):
             good = values > threshold
-            U, V = U[good], V[good]
-            vectors = (U.astype(np.float64) @ self._inputs.T) * (V.astype(np.float64) @ self._inputs.T) / self._price
-            means = np.zeros(len(U)) if self._fractions is None else vectors @ self._fractions
-            vectors -= means[:, None]
-            side = np.sign(vectors @ self._nu[:, k])
-            new.append(self._atoms(vectors, k, side, np.full(len(U), -1), U, V, side * means))
-        for name in new[0]:
-            setattr(self, name, np.concatenate([getattr(self, name), *(atoms[name] for atoms in new)]))
-        return any(len(atoms["_sizes"]) for atoms in new)
+            members = slice(*np.searchsorted(before.outputs, [k, k + 1]))
+            weights = self._weights(k, slopes[:, k], threshold)
+            pieces += [before.take(members), weights, self._neurons(k, U[good], V[good])]
+        # Atoms of an output stay together.
+        vectors = np.concatenate([piece.vectors for piece in pieces], dtype=before.vectors.dtype, casting="same_kind")
+        self._atoms = _Atoms(vectors, *(np.concatenate(arrays) for arrays in list(zip(*pieces, strict=True))[1:]))
+        return len(self._atoms.sizes) > len(before.sizes)
 
-    def _atoms(
-        self,
-        vectors: FloatArray,
-        output: int,
-        side: FloatArray,
-        weight: npt.NDArray[np.intp],
-        U: npt.NDArray[np.int8],
-        V: npt.NDArray[np.int8],
-        offsets: FloatArray,
-    ) -> dict[str, Any]:
-        """Return the attributes of atoms of size zero that feed an output."""
-        return {
-            "_vectors": side[:, None] * vectors,
-            "_sizes": np.zeros(len(side)),
-            "_outputs": np.full(len(side), output, dtype=np.intp),
-            "_weight": weight,
-            "_U": U,
-            "_V": V,
-            "_signs": side,
-            "_offsets": offsets,
-        }
+    def _weights(self, k: int, slopes: FloatArray, threshold: float) -> _Atoms:
+        """Return the weights of largest slopes for an output, if these exceed a threshold."""
+        order = np.argsort(-np.abs(slopes))[: _WEIGHTS * self._added]
+        columns = order[np.abs(slopes[order]) > threshold]
+        vectors = ((self._columns[:, columns] - self._means[columns]) / self._omega[columns]).T
+        none = np.zeros((len(columns), self._inputs.shape[1]), dtype=np.int8)
+        return _Atoms.added(vectors, np.sign(slopes[columns]), k, columns, none, none, np.zeros(len(columns)))
+
+    def _neurons(self, k: int, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> _Atoms:
+        """Return neurons that feed an output."""
+        vectors = (U.astype(np.float64) @ self._inputs.T) * (V.astype(np.float64) @ self._inputs.T) / self._price
+        means = np.zeros(len(U)) if self._fractions is None else vectors @ self._fractions
+        vectors -= means[:, None]
+        columns = np.full(len(U), -1, dtype=np.intp)
+        return _Atoms.added(vectors, np.sign(vectors @ self._nu[:, k]), k, columns, U, V, means)
+
+    def _slopes(self, nu: FloatArray) -> FloatArray:
+        """Return the inner products (p, C) of multipliers and columns, in units of the penalties of the weights."""
+        slopes: FloatArray = (self._columns.T @ nu - self._means[:, None] * nu.sum(axis=0)) / self._omega[:, None]
+        return slopes
+
+    def _correlations(self, column: FloatArray) -> FloatArray:
+        M: FloatArray = (self._inputs * column[:, None]).T @ self._inputs
+        return M
 
     def _priced(self, nu: FloatArray) -> Iterator[tuple[int, FloatArray, npt.NDArray[np.int8], npt.NDArray[np.int8]]]:
         """Yield for each output the best neurons of a search, and their pricing values in units of their penalty."""
-        size = self._inputs.shape[1]
+        work = _MAX_WORK // self._inputs.shape[1] ** 2
         for k, column in enumerate(nu.T):
-            M = (self._inputs * column[:, None]).T @ self._inputs
-            largest = _eigenvectors(M, min(self._added, max(_MAX_WORK // size**2, _FEWEST_ADDED)))
-            others = self._rng.standard_normal((min(_STARTS, _MAX_WORK // size**2), size))
-            sums, U, V = alternated_pairs(M, np.vstack([largest, others]))
+            M = self._correlations(column)
+            order = np.argsort(-np.einsum("ij,ij->i", M, M), kind="stable")
+            some = min(self._added, max(work, _FEWEST_ADDED))
+            starts = np.vstack([_eigenvectors(M, order[:some]), M[order[: min(_STARTS, work)]]])
+            sums, U, V = alternated_pairs(M, starts)
             prices = sums / self._price
             _, first = np.unique(np.round(prices, 9 - int(np.log10(prices.max() or 1.0))), return_index=True)
             best = first[::-1][: self._added]
             yield k, prices[best], U[best].astype(np.int8), V[best].astype(np.int8)
 
 
-def _eigenvectors(M: FloatArray, count: int) -> FloatArray:
-    """Return at most `count` eigenvectors (k, D) of the largest absolute eigenvalues; of large matrices, roughly."""
-    if len(M) <= _LARGE:
-        values, vectors = np.linalg.eigh(M)
-        return vectors[:, np.argsort(-np.abs(values))[:count]].T
-    # Imported here, because nothing else in this module needs scikit-learn.
-    from sklearn.utils.extmath import randomized_svd
+def _eigenvectors(M: FloatArray, largest: IntArray) -> FloatArray:
+    """Return as many eigenvectors (k, D) of the largest absolute eigenvalues as there are largest rows.
 
-    largest: FloatArray = randomized_svd(M, count, n_iter=2, random_state=0)[0].T
-    return largest
+    Of large matrices, they are those in the space that powers of the matrix span from the rows.
+    """
+    basis = None
+    if len(M) > _LARGE:
+        basis = M[:, largest]
+        for _ in range(_ITERATIONS):
+            basis = M @ np.linalg.qr(basis)[0]
+        basis = np.linalg.qr(basis)[0]
+    values, vectors = np.linalg.eigh(M if basis is None else basis.T @ M @ basis)
+    vectors = vectors[:, np.argsort(-np.abs(values))[: len(largest)]]
+    return (vectors if basis is None else basis @ vectors).T

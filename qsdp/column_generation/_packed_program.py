@@ -65,8 +65,9 @@ class _SquaredLoss(ValueLoss):
     def images(self, vectors: FloatArray) -> FloatArray:
         return 2.0 * (vectors @ self._matrix)
 
-    def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
-        return columns.vectors @ images.T
+    def hessian(self, point: Evaluated, columns: Columns) -> FloatArray:
+        assert columns.images is not None
+        return columns.vectors @ columns.images.T
 
 
 class _SampledLoss(ValueLoss):
@@ -93,6 +94,15 @@ class _SampledLoss(ValueLoss):
         nu = -self._fit.gradient(prediction)
         return Evaluated(x, self._fit.value(prediction), -self._map.sums(nu, self._dtype).T, prediction, nu)
 
+    def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
+        assert point.nu is not None
+        # Passes over the samples take longer, and this bound is that of column generation, so it is the best one.
+        scale = min(1.0, largest)
+        return self._fit.projected_dual_value(point.nu, scale), scale
+
+    def images(self, vectors: FloatArray) -> FloatArray:
+        return np.zeros((len(vectors), 0))
+
     def sharpen(self) -> bool:
         changes = bool(self._dtype != np.float64)
         self._dtype = np.float64
@@ -102,8 +112,9 @@ class _SampledLoss(ValueLoss):
         self._smallest_sample = max(self._smallest_sample, 2 * self._drawn)
         return self._drawn < self._map.n_rows
 
-    def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
+    def hessian(self, point: Evaluated, columns: Columns) -> FloatArray:
         assert point.prediction is not None
+        assert columns.block is not None
         curvature = self._fit.curvature(point.prediction)
         chances = sampling_chances(curvature.traces(), max(self._smallest_sample, _PER_ATOM * len(columns.vectors)))
         chosen = np.flatnonzero(self._rng.random(len(chances)) < chances)
@@ -161,7 +172,7 @@ class PackedProgram:
         if tol < _DOUBLE and self._loss.sharpen():
             self._point = self._loss.at(self._point.x)
         problem = self._problem(atoms)
-        weights, self._point = problem.minimise(weights, self._point, tol, self._best if self._grown else None)
+        weights, self._point = problem.minimise(weights, tol, self._point, self._best if self._grown else None)
         self._grown = False
         return weights, self._point, problem.total(weights, self._point)
 
@@ -174,8 +185,8 @@ class PackedProgram:
         return problem.total(weights, problem.at(weights))
 
     def _problem(self, atoms: Atoms) -> SmoothProblem:
-        columns = Columns(self.columns, atoms.outputs, atoms.block, len(self._point.x))
-        return SmoothProblem(self._loss, columns, self._images, np.full(len(atoms), self._normal.dual_radius))
+        columns = Columns(self.columns, atoms.outputs, len(self._point.x), atoms.block, self._images)
+        return SmoothProblem(self._loss, columns, np.full(len(atoms), self._normal.dual_radius))
 
     def pull(self, dual: Evaluated) -> tuple[FloatArray, FloatArray]:
         layout, entries = self._instance.map.layout, -dual.gradient * (self._units.value / self._units.weight)

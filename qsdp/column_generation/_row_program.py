@@ -199,7 +199,7 @@ class RowProgram:
     def objective(self, atoms: Atoms, weights: FloatArray) -> float:
         """Evaluate the objective of weights."""
         working = self._working
-        prediction = Columns(self.columns, atoms.outputs, atoms.block, working.target.shape[1]).combined(weights).T
+        prediction = Columns(self.columns, atoms.outputs, working.target.shape[1]).combined(weights).T
         return working.fit.value(prediction) + working.dual_radius * float(weights.sum()) + self._constant
 
     def _true_objective(self, atoms: Atoms, weights: FloatArray) -> float:

@@ -179,8 +179,8 @@ class _Tried:
     losses : ndarray of shape (B,)
     row_losses : ndarray of shape (n,)
         Those of each held-out row for the beta of the smallest loss.
-    effects : list of lists of ndarray
-        Sizes of the effects of the weighted inputs, for each beta and fold.
+    effects : list of ndarray
+        Sizes of the effects of the weighted inputs in the fit of each fold, for the beta of the smallest loss.
     selection : _Selection, optional
         How the candidates arose from others.
     """
@@ -188,7 +188,7 @@ class _Tried:
     candidates: list[_Candidate]
     losses: FloatArray
     row_losses: FloatArray
-    effects: list[list[FloatArray]]
+    effects: list[FloatArray]
     selection: _Selection | None = None
 
     def smallest(self) -> float:
@@ -292,7 +292,7 @@ class _AdditiveSearch:
     def _select(self, tried: list[_Tried], folds: list[Fold], selection: _Selection) -> _Tried:
         """Try what a selection leaves, unless the same was tried: in each fold, the inputs that its rows choose."""
         # Inputs that all rows choose would have errors that are too small.
-        pairs = zip(selection.source.candidates, selection.source.effects[selection.source.step], strict=True)
+        pairs = zip(selection.source.candidates, selection.source.effects, strict=True)
         some = [self._selected(candidate, effects, selection) for candidate, effects in pairs]
         known = (trial for trial in tried if all(map(_Candidate.equals, trial.candidates, some)))
         return next(known, None) or self._try(tried, folds, some, selection)
@@ -370,20 +370,23 @@ class _AdditiveSearch:
         """Fit the candidates of the folds, append the result to those that were tried before, and return it."""
         paths = [self._path(candidate, training) for candidate, (training, _, _) in zip(candidates, folds, strict=True)]
         betas = [self._betas(path, fraction) for path, (_, _, fraction) in zip(paths, folds, strict=True)]
+        rows = [
+            (self._weighted(candidate, held_out.X), held_out.X[:, candidate.members])
+            for candidate, (_, held_out, _) in zip(candidates, folds, strict=True)
+        ]
         best = min(tried, key=_Tried.smallest) if tried else None
         losses: list[float] = []
-        effects = []
         for step in range(len(betas[0])):
             values = []
-            for candidate, path, (_, held_out, _), some in zip(candidates, paths, folds, betas, strict=True):
+            for path, (_, held_out, _), some, (columns, inputs) in zip(paths, folds, betas, rows, strict=True):
                 path.fit(float(some[step]))
-                outputs = path.outputs(self._weighted(candidate, held_out.X), held_out.X[:, candidate.members])
+                outputs = path.outputs(columns, inputs)
                 values.append(held_out.data_fit.values(outputs).reshape(len(outputs), -1).sum(axis=1))
             loss = float(sum(some.sum() for some in values))
             if loss < min(losses, default=np.inf):
                 row_losses = np.concatenate(values)
+                effects = [_effects(*pair) for pair in zip(candidates, paths, strict=True)]
             losses.append(loss)
-            effects.append([_effects(*pair) for pair in zip(candidates, paths, strict=True)])
             worse = loss > min(losses) + _WORSE * (max(losses) - min(losses))
             behind = best and 0 < step < len(best.losses) and loss > best.losses[step] + _BEHIND * best.gain()
             flat = len(losses) > _FLAT and min(losses[-_FLAT:]) > (1.0 - _GAIN) * min(losses[:-_FLAT])

@@ -57,13 +57,16 @@ class CrossEntropy(ClassLoss):
         gradient: FloatArray = _softmax(prediction) - target
         return gradient
 
-    def values_and_gradient(self, prediction: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return both from the same exponentials."""
+    def values_and_derivatives(
+        self, prediction: FloatArray, target: FloatArray
+    ) -> tuple[FloatArray, FloatArray, Curvature]:
+        """Return all from the same exponentials."""
         largest = prediction.max(axis=1, keepdims=True)
         powers = np.exp(prediction - largest)
         sums = powers.sum(axis=1, keepdims=True)
         values: FloatArray = (largest + np.log(sums))[:, 0] - np.sum(prediction * target, axis=1)
-        return values, powers / sums - target
+        p = powers / sums
+        return values, p - target, Curvature(p, p)
 
     def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
         """Return the negative entropy of ``p = u + y``, shape (n,); rows must sum to one up to rounding."""

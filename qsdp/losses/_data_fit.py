@@ -131,10 +131,10 @@ class DataFit:
         assert prediction.shape == self.target.shape
         return self.weighted(self.loss.gradient(prediction, self.target))
 
-    def value_and_gradient(self, prediction: FloatArray) -> tuple[float, FloatArray]:
-        """Return `value` and `gradient` at predictions (n, C), in less time than one after the other."""
-        values, gradient = self.loss.values_and_gradient(prediction, self.target)
-        return float(np.sum(self.weighted(values))), self.weighted(gradient)
+    def value_and_derivatives(self, prediction: FloatArray) -> tuple[float, FloatArray, Curvature]:
+        """Return `value`, `gradient` and `curvature` at predictions (n, C), in less time than one after the other."""
+        values, gradient, curvature = self.loss.values_and_derivatives(prediction, self.target)
+        return float(np.sum(self.weighted(values))), self.weighted(gradient), self._weighted_curvature(curvature)
 
     def line_minimum(self, base: FloatArray, direction: FloatArray, penalty: float) -> float:
         r"""Find the t that minimises the loss at ``base + t direction`` plus ``penalty |t|``.
@@ -222,7 +222,9 @@ class DataFit:
 
     def curvature(self, prediction: FloatArray) -> Curvature:
         """Return the second derivatives, or one-sided ones where they jump."""
-        curvature = self.loss.curvature(prediction, self.target)
+        return self._weighted_curvature(self.loss.curvature(prediction, self.target))
+
+    def _weighted_curvature(self, curvature: Curvature) -> Curvature:
         if self.factors is None:
             return curvature
         coupling = None if curvature.coupling is None else np.sqrt(self.factors) * curvature.coupling

@@ -49,6 +49,16 @@ class Logistic(ClassLoss):
         gradient: FloatArray = -target * expit(-target * prediction)
         return gradient
 
+    def values_and_derivatives(
+        self, prediction: FloatArray, target: FloatArray
+    ) -> tuple[FloatArray, FloatArray, Curvature]:
+        """Return all from the same exponentials, of arguments that are not positive."""
+        margin = target * prediction
+        power = np.exp(-np.abs(margin))
+        inverse = 1.0 / (1.0 + power)
+        values = np.maximum(-margin, 0.0) + np.log1p(power)
+        return values, -target * np.where(margin > 0.0, power * inverse, inverse), Curvature(power * inverse**2)
+
     def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:
         """Return the negative entropy of ``p``; exactly 0 at ``p = 0`` and ``p = 1``."""
         p = -target * dual

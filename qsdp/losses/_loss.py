@@ -141,9 +141,11 @@ class Loss(abc.ABC):
     def gradient(self, prediction: FloatArray, target: FloatArray) -> FloatArray:
         """Return the derivative with respect to every prediction; at a kink, the subgradient zero."""
 
-    def values_and_gradient(self, prediction: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `values` and `gradient`, which may have parts in common."""
-        return self.values(prediction, target), self.gradient(prediction, target)
+    def values_and_derivatives(
+        self, prediction: FloatArray, target: FloatArray
+    ) -> tuple[FloatArray, FloatArray, Curvature]:
+        """Return `values`, `gradient` and `curvature`, which may have parts in common."""
+        return self.values(prediction, target), self.gradient(prediction, target), self.curvature(prediction, target)
 
     @abc.abstractmethod
     def conjugates(self, dual: FloatArray, target: FloatArray) -> FloatArray:

@@ -321,12 +321,18 @@ def test_curvatures_have_the_trace_and_the_rows_of_their_matrices(seed: int, n_c
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e3])
-def test_values_and_gradients_are_those_of_separate_calls(size: float) -> None:
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("name", ["cross_entropy", "logistic", "squared"])
+def test_values_and_derivatives_are_those_of_separate_calls(name: str, size: float) -> None:
+    rng, loss = np.random.default_rng(0), get_loss(name)
     prediction, target = size * rng.standard_normal((30, 4)), np.eye(4)[rng.integers(0, 4, 30)]
-    values, gradient = CrossEntropy().values_and_gradient(prediction, target)
-    np.testing.assert_allclose(values, CrossEntropy().values(prediction, target), rtol=1e-14)
-    np.testing.assert_allclose(gradient, CrossEntropy().gradient(prediction, target), rtol=1e-14)
+    target = 2.0 * target - 1.0 if name == "logistic" else target
+    values, gradient, curvature = loss.values_and_derivatives(prediction, target)
+    np.testing.assert_allclose(values, loss.values(prediction, target), rtol=1e-14)
+    np.testing.assert_allclose(gradient, loss.gradient(prediction, target), rtol=1e-14)
+    separate = loss.curvature(prediction, target)
+    np.testing.assert_allclose(curvature.traces(), separate.traces(), rtol=1e-12)
+    change = rng.standard_normal((30, 4))
+    np.testing.assert_allclose(curvature.times(change), separate.times(change), rtol=1e-12, atol=1e-15)
 
 
 def test_multiples_of_probabilities_minus_targets_are_projected_to_themselves() -> None:

@@ -1,22 +1,17 @@
-"""Steps over non-negative weights: minimisers of convex quadratic models, and their length."""
+"""Minimisers of convex quadratic functions of non-negative weights."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dposv
 
 from qsdp._utils import deadline
-from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import GAIN, HALVINGS, MAX_STEPS, PATIENCE
+from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.tuning import MAX_STEPS, PATIENCE
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["descended", "nonnegative_minimum"]
-
-Point = TypeVar("Point")
+__all__ = ["nonnegative_minimum"]
 
 
 def nonnegative_minimum(H: FloatArray, g: FloatArray, start: FloatArray, tol: float = 0.0) -> FloatArray:
@@ -60,11 +55,11 @@ def _exchanged(H: FloatArray, g: FloatArray, inside: npt.NDArray[np.bool_], tol:
         count = int(np.count_nonzero(wrong))
         if count == 0:
             return a
-        if deadline.over():
-            return None
         patience = PATIENCE if count < fewest else patience - 1
         fewest = min(fewest, count)
         if patience < 0:
+            if deadline.over():
+                return None
             wrong[: np.flatnonzero(wrong)[-1]] = False
         inside = inside ^ wrong
     return None
@@ -101,27 +96,3 @@ def _active_set(H: FloatArray, g: FloatArray, start: FloatArray, tol: float) -> 
             break
         inside[np.argmin(slope)] = True
     return np.maximum(a, 0.0)
-
-
-def descended(
-    evaluate: Callable[[FloatArray], tuple[float, Point]], a: FloatArray, change: FloatArray, value: float, slope: float
-) -> tuple[FloatArray, float, Point] | None:
-    """Halve a step until the objective falls by enough of the predicted decrease; None if it never does.
-
-    Parameters
-    ----------
-    evaluate : callable
-        Returns the objective at weights and the point there.
-    a, change : ndarray of shape (k,)
-        Weights and step; negative weights become zero.
-    value, slope : float
-        Objective at `a`, and its derivative along the step.
-    """
-    length = 1.0
-    for _ in range(HALVINGS):
-        moved = np.maximum(a + length * change, 0.0)
-        reached, point = evaluate(moved)
-        if reached <= value + GAIN * length * slope + EPS * abs(value):
-            return moved, reached, point
-        length *= 0.5
-    return None

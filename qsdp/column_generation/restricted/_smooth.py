@@ -7,6 +7,8 @@ outputs. The coordinates are the values on the samples or, on blocks, packed ent
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,9 @@ import numpy.typing as npt
 
 from qsdp._utils import deadline
 from qsdp._utils.numeric import EPS, ROUNDING
-from qsdp._utils.tuning import MAX_STEPS, PATIENCE, ROUGH, SMALL
+from qsdp._utils.tuning import GAIN, HALVINGS, MAX_STEPS, PATIENCE, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.column_generation.restricted._nonnegative import descended, nonnegative_minimum
+from qsdp.column_generation.restricted._nonnegative import nonnegative_minimum
 from qsdp.column_generation.restricted._quadratic import RestrictedSolution
 from qsdp.losses import Curvature, DataFit
 
@@ -38,35 +40,48 @@ class Columns:
     Attributes
     ----------
     vectors : ndarray of shape (k, r)
-    outputs, block : ndarray of shape (k,)
-        Output and block of each atom.
+    outputs : ndarray of shape (k,)
+        Output of each atom. If they ascend, products with the columns of an output need no copies.
     n_outputs : int
+    block : ndarray of shape (k,), optional
+        Block of each atom.
+    images : ndarray of shape (k, s), optional
+        What a loss has computed of the vectors, see `ValueLoss.hessian`.
     """
 
     vectors: FloatArray
     outputs: npt.NDArray[np.intp]
-    block: npt.NDArray[np.intp]
     n_outputs: int
+    block: npt.NDArray[np.intp] | None = None
+    images: FloatArray | None = None
 
-    def __getitem__(self, rows: Any) -> Columns:
-        return Columns(self.vectors[rows], self.outputs[rows], self.block[rows], self.n_outputs)
+    def __getitem__(self, rows: npt.NDArray[np.intp]) -> Columns:
+        block = None if self.block is None else self.block[rows]
+        images = None if self.images is None else self.images[rows]
+        return Columns(self.vectors[rows], self.outputs[rows], self.n_outputs, block, images)
+
+    @cached_property
+    def groups(self) -> list[Any]:
+        """Positions of the columns of each output."""
+        return _groups(self.outputs, self.n_outputs)
 
     def combined(self, weights: FloatArray) -> FloatArray:
         """Compute the weighted sums (C, r) of the columns of each output."""
-        used: Any = np.flatnonzero(weights)
-        if 2 * len(used) > len(weights):
-            # Selecting most columns takes longer than multiplying all of them.
-            used = slice(None)
-        vectors, weights = self.vectors[used], weights[used]
-        owners = np.arange(self.n_outputs)[:, None] == self.outputs[used]
-        sums: FloatArray = (owners * weights) @ vectors
-        return sums
+        used = np.flatnonzero(weights)
+        columns = self
+        # Selecting most columns takes longer than multiplying all of them.
+        if 2 * len(used) <= len(weights):
+            columns, weights = Columns(self.vectors[used], self.outputs[used], self.n_outputs), weights[used]
+        weights = weights.astype(self.vectors.dtype, copy=False)
+        sums = [weights[group] @ columns.vectors[group] for group in columns.groups]
+        return np.array(sums, dtype=np.float64)
 
     def products(self, gradient: FloatArray) -> FloatArray:
         """Compute the inner product of every column with the row of its output, for rows (C, r)."""
-        every = self.vectors @ gradient.T
-        chosen: FloatArray = every[np.arange(len(every)), self.outputs]
-        return chosen
+        products = np.empty(len(self.vectors))
+        for group, row in zip(self.groups, gradient.astype(self.vectors.dtype, copy=False), strict=True):
+            products[group] = self.vectors[group] @ row
+        return products
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +97,8 @@ class Evaluated:
         Gradient of the loss with respect to x.
     prediction, nu : ndarray of shape (n, C) or None
         Predictions and minus the gradient with respect to them, if they were computed.
+    curvature : Curvature or None
+        Second derivatives with respect to the predictions, if they were computed.
     """
 
     x: FloatArray
@@ -89,6 +106,7 @@ class Evaluated:
     gradient: FloatArray
     prediction: FloatArray | None = None
     nu: FloatArray | None = None
+    curvature: Curvature | None = None
 
 
 class ValueLoss:
@@ -108,31 +126,36 @@ class ValueLoss:
     inexact = False
 
     def __init__(self, fit: DataFit, *, coarse: bool = False) -> None:
-        self._fit = fit
+        self._fit, self._quadratic = fit, fit.quadratic
         self._precision: Any = np.float32 if coarse and fit.loss.coupled else np.float64
 
     def at(self, x: FloatArray) -> Evaluated:
         """Evaluate the loss at the coordinates of a network."""
         prediction = x.T
-        value, gradient = self._fit.value_and_gradient(prediction)
-        return Evaluated(x, value, gradient.T, prediction, -gradient)
+        value, gradient, curvature = self._fit.value_and_derivatives(prediction)
+        return Evaluated(x, value, gradient.T, prediction, -gradient, curvature)
 
     def bound(self, point: Evaluated, largest: float) -> tuple[float, float]:
-        """Maximise the dual value over multiples up to `largest` of minus the gradient; return it and the multiple."""
+        r"""Bound the dual value of a multiple of minus the gradient, at most `largest`; return it and the multiple.
+
+        Notes
+        -----
+        The dual value D is exact for :math:`\nu = -L'(x)`, :math:`D(\nu) = L(x) + \nu^T x`, and
+        :math:`D(s\nu) \ge s D(\nu)`, since D is concave and not negative at zero. For the squared loss,
+        :math:`D(s\nu) = s\,(D(\nu) + (1 - s) L(x))`.
+        """
+        assert point.prediction is not None
         assert point.nu is not None
         # Near the optimum, the best multiple is one or the largest feasible one.
         scale = min(1.0, largest)
-        return self._fit.projected_dual_value(point.nu, scale), scale
+        value = point.loss + float(np.vdot(point.nu, point.prediction))
+        return scale * (value + (1.0 - scale) * point.loss if self._quadratic else value), scale
 
-    def images(self, vectors: FloatArray) -> FloatArray:
-        """Precompute the part of `hessian` that depends only on vectors (k, r), one row for each."""
-        return np.zeros((len(vectors), 0))
-
-    def hessian(self, point: Evaluated, columns: Columns, images: FloatArray) -> FloatArray:
+    def hessian(self, point: Evaluated, columns: Columns) -> FloatArray:
         """Compute the second derivatives (k, k), or an approximation, along columns."""
-        assert point.prediction is not None
+        assert point.curvature is not None
         outputs = columns.outputs if self._fit.loss.coupled else None
-        return curvature_matrix(columns.vectors.T, self._fit.curvature(point.prediction), outputs, self._precision)
+        return curvature_matrix(columns.vectors.T, point.curvature, outputs, self._precision)
 
     def refine(self) -> bool:
         """Make second derivatives more accurate; return whether that is possible."""
@@ -155,25 +178,23 @@ class SmoothProblem:
         L.
     columns : Columns
         :math:`f_j`.
-    images : ndarray
-        What the loss has precomputed of them.
     penalties : ndarray of shape (k,)
     """
 
     loss: ValueLoss
     columns: Columns
-    images: FloatArray
     penalties: FloatArray
 
     def minimise(
-        self, weights: FloatArray, point: Evaluated, tol: float, lower: float | None = None
+        self, weights: FloatArray, tol: float, point: Evaluated | None = None, lower: float | None = None
     ) -> tuple[FloatArray, Evaluated]:
-        """Minimise to a relative gap `tol`, starting from weights and the point there; return both at the minimum.
+        """Minimise to a relative gap `tol` from weights and the point there, if known; return both at the minimum.
 
         Stop also if steps no longer decrease the objective, if a time limit passes, or if a step decreases it by
         little of its distance to the value `lower`.
         """
         a, model, age, idle = weights, None, 0, 0
+        point = self.at(weights) if point is None else point
         for _ in range(MAX_STEPS):
             slopes, value = self.slopes(point), self.total(a, point)
             bound, _ = self.loss.bound(point, self.multiple(slopes))
@@ -182,7 +203,7 @@ class SmoothProblem:
             if model is None or age == self.loss.steps_per_model:
                 # Weights of zero whose slope is positive stay zero in this step.
                 chosen = np.flatnonzero((a > 0.0) | (slopes < 0.0))
-                model, age = (chosen, self.loss.hessian(point, self.columns[chosen], self.images[chosen])), 0
+                model, age = (chosen, self.loss.hessian(point, self.columns[chosen])), 0
             moved = self._step(model, a, point, slopes)
             if moved is None:
                 if age == 0 and not self.loss.refine():
@@ -204,7 +225,7 @@ class SmoothProblem:
     def _step(
         self, model: tuple[npt.NDArray[np.intp], FloatArray], a: FloatArray, point: Evaluated, slopes: FloatArray
     ) -> tuple[FloatArray, Evaluated] | None:
-        """Take a step with backtracking; return weights and their point, or None at a minimum of the model."""
+        """Halve a step until the objective falls by enough; return weights and their point, or None if it does not."""
         chosen, H = model
         before = a[chosen]
         small = ROUNDING * float(self.penalties.min(initial=np.inf)) if self.loss.inexact else 0.0
@@ -213,13 +234,14 @@ class SmoothProblem:
         slope = float(slopes @ change)
         if not slope < 0.0:
             return None
-
-        def evaluate(weights: FloatArray) -> tuple[float, Evaluated]:
-            reached = self.at(weights)
-            return self.total(weights, reached), reached
-
-        moved = descended(evaluate, a, change, self.total(a, point), slope)
-        return None if moved is None else (moved[0], moved[2])
+        length, value = 1.0, self.total(a, point)
+        for _ in range(HALVINGS):
+            moved = np.maximum(a + length * change, 0.0)
+            reached = self.at(moved)
+            if self.total(moved, reached) <= value + GAIN * length * slope + EPS * abs(value):
+                return moved, reached
+            length *= 0.5
+        return None
 
     def at(self, weights: FloatArray) -> Evaluated:
         """Evaluate the loss at weights."""
@@ -251,11 +273,10 @@ def solve_smooth(
 ) -> RestrictedSolution:
     """Solve the problem of columns (n, k) that feed `outputs`, or a single output."""
     k, C = F.shape[1], fit.target.shape[1]
-    zero = np.zeros(k, dtype=np.intp)
-    columns = Columns(F.T, zero if outputs is None else outputs, zero, C)
+    columns = Columns(F.T, np.zeros(k, dtype=np.intp) if outputs is None else outputs, C)
     loss = ValueLoss(fit, coarse=tol >= SMALL)
-    problem = SmoothProblem(loss, columns, loss.images(columns.vectors), penalties)
-    weights, point = problem.minimise(start, problem.at(start), tol)
+    problem = SmoothProblem(loss, columns, penalties)
+    weights, point = problem.minimise(start, tol)
     bound, scale = loss.bound(point, problem.multiple(problem.slopes(point)))
     assert point.nu is not None
     return RestrictedSolution(weights, scale * fit.project(point.nu), problem.total(weights, point), bound)
@@ -275,7 +296,7 @@ def curvature_matrix(
         rows = rows * np.sqrt(diagonal[:, 0]).astype(dtype)
         products = rows @ rows.T
     else:
-        members = [np.flatnonzero(outputs == output) for output in range(diagonal.shape[1])]
+        members = _groups(outputs, diagonal.shape[1])
         products = np.zeros((len(rows),) * 2, dtype=dtype)
         if coupling is not None:
             scaled = np.empty_like(rows)
@@ -286,11 +307,18 @@ def curvature_matrix(
             diagonal = np.maximum(diagonal - coupling**2, 0.0)
         for feeding, factors in zip(members, np.sqrt(diagonal).T.astype(dtype), strict=True):
             block = rows[feeding] * factors
-            products[np.ix_(feeding, feeding)] = block @ block.T
+            products[(feeding, feeding) if isinstance(feeding, slice) else np.ix_(feeding, feeding)] = block @ block.T
     H: FloatArray = products.astype(np.float64, copy=False)
     if dtype != np.float64:
         H[np.diag_indices(len(H))] *= 1.0 + 8.0 * float(np.finfo(dtype).eps)
     return H
+
+
+def _groups(outputs: npt.NDArray[np.intp], count: int) -> list[Any]:
+    """Return the positions of each output: slices if outputs ascend."""
+    if np.all(outputs[1:] >= outputs[:-1]):
+        return [slice(*ends) for ends in pairwise(np.searchsorted(outputs, np.arange(count + 1)))]
+    return [np.flatnonzero(outputs == k) for k in range(count)]
 
 
 def sampling_chances(sizes: FloatArray, count: int) -> FloatArray:
