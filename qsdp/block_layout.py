@@ -312,7 +312,10 @@ class Layout:
         These are the sums over each block with neurons, and the largest of the real weights.
         """
         sums = np.zeros((*entries.shape[:-1], self.n_constraints))
-        if self.sizes:
+        if self.n_blocks == 1:
+            # A product takes a fraction of the time of a product of entries and their sums.
+            sums[..., 0] = entries[..., self.matrix_entries] @ self.counts[self.matrix_entries]
+        elif self.sizes:
             matrices = (self.counts * entries)[..., self.matrix_entries]
             sums[..., : self.n_blocks] = np.add.reduceat(matrices, self.starts[:-1], axis=-1)
         if self.weights:

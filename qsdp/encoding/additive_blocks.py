@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from qsdp._utils.numeric import EPS
-from qsdp._utils.parallel import chunks
+from qsdp._utils.parallel import CACHE_FLOATS, chunks
 from qsdp._utils.stored import are_texts, checked, is_list, is_number
 from qsdp._utils.validation import FloatArray, check_choice, check_integer, check_sample_weight
 from qsdp.block_layout import check_layout
@@ -19,7 +21,7 @@ from qsdp.encoding.fitting import CUT, EncodingRule
 from qsdp.encoding.region_moments import BlockEncoder
 from qsdp.encoding.table_encoding import Encoding
 from qsdp.encoding.transformers import TableEncoder
-from qsdp.exceptions import StorageError
+from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.networks import BilinearNetwork, IntegerForm, QuadraticForm
 
 __all__ = ["AdditiveBlocks", "neuron_price", "standardised", "weight_prices"]
@@ -45,8 +47,9 @@ class AdditiveBlocks(BlockEncoder):
     ----------
     n_thresholds : int, default=0
         Maximum number of thresholds per column, at quantiles, >= 0.
-    products : {"inputs", "all"}, default="inputs"
-        Inputs of the neurons: numbers, categories and missing entries, or also thresholds.
+    products : {"inputs", "all"} or sequence of int, default="inputs"
+        Inputs of the neurons: numbers, categories and missing entries, or also thresholds, or those at ascending
+        positions in ``inputs_``.
     intercept : {"column", "means"}, default="column"
         "column": b is the weight of a column of ones, and has a price. "means": weighted means are subtracted from the
         rows, so that b is free; this is exact for the squared loss with targets of weighted mean zero.
@@ -81,7 +84,7 @@ class AdditiveBlocks(BlockEncoder):
         self,
         n_thresholds: int = 0,
         *,
-        products: str = "inputs",
+        products: str | Sequence[int] = "inputs",
         intercept: str = "column",
         categorical_features: Any = "from_dtype",
         max_categories: int = EncodingRule.max_categories,
@@ -97,7 +100,13 @@ class AdditiveBlocks(BlockEncoder):
         return X
 
     def _table_encoder(self) -> TableEncoder:
-        check_choice("products", self.products, ("inputs", "all"))
+        if isinstance(self.products, str):
+            check_choice("products", self.products, ("inputs", "all"))
+        elif not _are_positions(self.products):
+            raise InvalidInputError(
+                "products must be 'inputs', 'all' or ascending positions of inputs, at least one; got "
+                f"{self.products!r:.60}"
+            )
         check_choice("intercept", self.intercept, INTERCEPTS)
         count = check_integer("n_thresholds", self.n_thresholds, minimum=0)
         return TableEncoder(
@@ -141,7 +150,14 @@ class AdditiveBlocks(BlockEncoder):
         if hasattr(inputs, "feature_names_in_"):
             self.feature_names_in_ = inputs.feature_names_in_
         above = np.array([expression.kind == "above" for expression in inputs.expressions_])
-        self._members = np.flatnonzero(~above) if self.products == "inputs" else np.arange(len(above))
+        if isinstance(self.products, str):
+            self._members = np.flatnonzero(~above) if self.products == "inputs" else np.arange(len(above))
+        else:
+            self._members = np.array(self.products, dtype=np.intp)
+            if self._members[-1] >= len(above):
+                raise InvalidInputError(
+                    f"products must be positions of inputs, below {len(above)}; got {self._members[-1]}"
+                )
         omega = weight_prices(above, column=self.intercept == "column")
         side = len(self._members)
         self.layout_ = check_layout([len(omega), side], ["weights", "quadratic"], [omega, neuron_price(side)])
@@ -161,11 +177,13 @@ class AdditiveBlocks(BlockEncoder):
         rows = np.empty((len(samples), layout.n_entries))
         rows[:, : samples.shape[1]] = samples
         rows[:, samples.shape[1] : layout.n_weights] = 1.0
-        for entries in layout.slices:
-            first, second = layout.first[entries], layout.second[entries]
-            for some in chunks(*rows.shape):
-                vectors = samples[some][:, self._members]
-                rows[some, entries] = vectors[:, first] * vectors[:, second]
+        for some in chunks(*rows.shape, work=CACHE_FLOATS):
+            vectors, start = samples[some][:, self._members], layout.n_weights
+            # Products of an input with itself and those after it are adjacent, so they need no copies.
+            for k in range(len(self._members)):
+                stop = start + len(self._members) - k
+                np.multiply(vectors[:, k : k + 1], vectors[:, k:], out=rows[some, start:stop])
+                start = stop
         return rows
 
     def values(self, samples: FloatArray, network: BilinearNetwork | IntegerForm) -> FloatArray:
@@ -246,16 +264,27 @@ class AdditiveBlocks(BlockEncoder):
         inputs.restore(Encoding.from_state(state["encoding"]), state["dropped"], named=state["named"])
         if not inputs.encoding_.expressions:
             raise StorageError("encoder: there must be inputs")
-        self._set(inputs)
+        try:
+            self._set(inputs)
+        except InvalidInputError as error:
+            raise StorageError(f"encoder: {error}") from None
         means = np.array(state["means"], dtype=np.float64)
         if means.shape != self.means_.shape:
             raise StorageError(f"encoder: means must be {len(self.means_)} numbers; got {len(means)}")
         self.means_ = means
 
 
+def _are_positions(value: Any) -> bool:
+    """Whether a value is a list, tuple or array of ascending integers >= 0, at least one."""
+    numbers = value.tolist() if isinstance(value, np.ndarray) else value
+    if not (isinstance(numbers, (list, tuple)) and numbers and all(type(number) is int for number in numbers)):
+        return False
+    return numbers[0] >= 0 and all(first < second for first, second in pairwise(numbers))
+
+
 _PARAMETERS = {
     "n_thresholds": lambda value: type(value) is int and value >= 0,
-    "products": lambda value: value in ("inputs", "all"),
+    "products": lambda value: value in ("inputs", "all") or _are_positions(value),
     "intercept": lambda value: value in INTERCEPTS,
     "categorical_features": lambda value: value == "from_dtype",
     "max_categories": lambda value: type(value) is int and value >= 2,

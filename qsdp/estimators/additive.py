@@ -88,8 +88,9 @@ def fit_additive(
     by two standard errors. The fewest columns whose loss exceeds the smallest one by a quarter of a standard error
     remain, with 0 or 19 thresholds. Then the inputs and thresholds with an effect are also those of the neurons, and
     the half of them with the smallest effects is left out; this decides if it lowers the loss by two standard errors.
-    Of more than a thousand inputs, or fewer of tens of thousands of rows, those with the largest slopes at a zero
-    network are first those of the neurons; if so many remain, the others have no weight in the network.
+    If more inputs of neurons remain than have products of moderate size, those with the largest effects do. Of more
+    than a thousand inputs, or fewer of tens of thousands of rows, those with the largest slopes at a zero network are
+    first those of the neurons.
 
     Parameters
     ----------
@@ -154,9 +155,9 @@ class _Selection:
     Attributes
     ----------
     source : _Tried
-    columns : bool
-        Whether columns are compared, and the others lose all their inputs; else inputs are, and the best ones have
-        weights and are the inputs of the neurons.
+    kind : str
+        "columns" are compared, and the others lose all their inputs; or "inputs", and the best ones have weights and
+        are the inputs of the neurons; or "members", the inputs of the neurons, without a change of the weights.
     fraction : float
         Fraction of the columns or inputs with an effect that remains.
     inputs : _Candidate, optional
@@ -164,7 +165,7 @@ class _Selection:
     """
 
     source: _Tried
-    columns: bool
+    kind: str
     fraction: float
     inputs: _Candidate | None = None
 
@@ -243,14 +244,16 @@ class _AdditiveSearch:
         for candidate in candidates:
             self._try(tried, folds, [candidate] * len(folds))
         best = min(tried, key=_Tried.smallest)
-        best = self._eliminate(tried, folds, best, best, columns=True)
+        best = self._eliminate(tried, folds, best, best, "columns")
         if best.selection is not None:
             selections = [replace(best.selection, inputs=candidate) for candidate in candidates]
             best = min((self._select(tried, folds, selection) for selection in selections), key=_Tried.smallest)
         others = [trial for trial in tried if np.any(self._above[trial.candidates[0].weighted])]
-        chosen = self._eliminate(tried, folds, best, best, columns=False)
+        chosen = self._eliminate(tried, folds, best, best, "inputs")
         if others:
-            chosen = self._eliminate(tried, folds, min(others, key=_Tried.smallest), chosen, columns=False)
+            chosen = self._eliminate(tried, folds, min(others, key=_Tried.smallest), chosen, "inputs")
+        if any(len(candidate.members) > self._max_members for candidate in chosen.candidates):
+            chosen = self._select(tried, folds, _Selection(chosen, "members", 1.0))
         return self._on_all_rows(chosen), chosen.step
 
     def _first_candidate(self, weighted: IntArray) -> _Candidate:
@@ -262,9 +265,7 @@ class _AdditiveSearch:
             standard = standard[_largest(sizes, limit)]
         return _Candidate(weighted, standard)
 
-    def _eliminate(
-        self, tried: list[_Tried], folds: list[Fold], source: _Tried, chosen: _Tried, *, columns: bool
-    ) -> _Tried:
+    def _eliminate(self, tried: list[_Tried], folds: list[Fold], source: _Tried, chosen: _Tried, kind: str) -> _Tried:
         """Try the better half of the columns or inputs of a source, the better half of these and so on.
 
         Return the fewest columns whose losses exceed the smallest ones by a negligible amount. Of inputs, those with
@@ -274,7 +275,7 @@ class _AdditiveSearch:
         new: list[_Tried] = []
         counts = np.concatenate([held_out.row_counts for _, held_out, _ in folds])
         while True:
-            selection = _Selection(new[-1] if new else source, columns, 1.0 if not (columns or new) else 0.5)
+            selection = _Selection(new[-1] if new else source, kind, 0.5 if kind == "columns" or new else 1.0)
             new.append(self._select(tried, folds, selection))
             best, some = min(tried, key=_Tried.smallest), new[-1].candidates
             hopeless = best.is_clear_gain(new[-1], counts)
@@ -282,7 +283,7 @@ class _AdditiveSearch:
             stuck = selection.fraction < 1.0 and all(map(_Candidate.equals, some, selection.source.candidates))
             if stuck or hopeless or max(len(candidate.weighted) for candidate in some) == 1 or deadline.over():
                 break
-        if columns:
+        if kind == "columns":
             # Fewer columns need fewer bits.
             best = min([chosen, *new], key=_Tried.smallest)
             return [trial for trial in [chosen, *new] if not best.is_clear_gain(trial, counts, _NEGLIGIBLE)][-1]
@@ -302,27 +303,29 @@ class _AdditiveSearch:
     ) -> _Candidate:
         """Return the inputs of a candidate that a selection by the sizes of their effects leaves, or `count`."""
         weighted = candidate.weighted
-        if selection.columns:
+        if selection.kind == "columns":
             totals = np.zeros(self._positions.max() + 1)
             np.maximum.at(totals, self._positions[weighted], effects)
             best = _largest(totals, count or _fraction_of(totals, selection.fraction))
             some = (selection.inputs or candidate).weighted
             return self._first_candidate(some[np.isin(self._positions[some], best)])
+        members = selection.kind == "members"
+        effects = np.where(np.isin(weighted, candidate.members), effects, 0.0) if members else effects
         count = min(count or _fraction_of(effects, selection.fraction), self._max_members)
         best = weighted[_largest(effects, count)]
-        return _Candidate(best, best)
+        return _Candidate(weighted if members else best, best)
 
     def _count(self, tried: _Tried) -> int | None:
         """Return the number of columns or inputs that a selection left in the folds, or None if all with an effect."""
         if tried.selection is None or tried.selection.fraction == 1.0:
             return None
         some = [each.weighted for each in tried.candidates]
-        some = [self._positions[each] for each in some] if tried.selection.columns else some
+        some = [self._positions[each] for each in some] if tried.selection.kind == "columns" else some
         return int(np.ceil(np.mean([len(np.unique(each)) for each in some])))
 
     @property
     def _max_members(self) -> int:
-        """Largest number of inputs of neurons in a selection, by the number of their products."""
+        """Largest number of inputs of neurons, by the number of their products with each other on all rows."""
         return min(_MAX_MEMBERS, int(np.sqrt(2.0 * _MAX_PRODUCTS / len(self.problem.X))))
 
     def _on_all_rows(self, tried: _Tried) -> _Candidate:
@@ -398,9 +401,6 @@ class _AdditiveSearch:
     def fitted(self, chosen: tuple[_Candidate, int], encoder: TableEncoder, weights: FloatArray | None) -> AdditiveFit:
         """Fit the chosen candidate to all rows, without the thresholds that have no weight."""
         candidate, step = chosen
-        # Blocks have products of all inputs but thresholds: of too many, those without products have no weight, either.
-        products = np.isin(candidate.weighted, candidate.members) | self._above[candidate.weighted]
-        candidate = replace(candidate, weighted=candidate.weighted[products])
         path = self._path(candidate, self.problem)
         betas = self._betas(path)[: step + 1]
         for beta in betas:
@@ -418,7 +418,7 @@ class _AdditiveSearch:
         )
         blocks_encoder = AdditiveBlocks(
             max(thresholds.values(), default=0),
-            products="all" if len(candidate.members) == count else "inputs",
+            products=_products(candidate.members, inputs, self._above[inputs]),
             intercept="means" if self.problem.loss.quadratic else "column",
             max_categories=encoder.max_categories,
         )
@@ -433,6 +433,16 @@ class _AdditiveSearch:
             W[:, 0] if scalar else W,
         )
         return AdditiveFit(blocks_encoder, blocks, float(betas[-1]), network)
+
+
+def _products(members: IntArray, inputs: IntArray, above: npt.NDArray[np.bool_]) -> str | list[int]:
+    """Return which of some inputs, of which these are thresholds, neurons have; see `AdditiveBlocks`."""
+    if len(members) == len(inputs):
+        return "all"
+    if np.array_equal(members, inputs[~above]):
+        return "inputs"
+    positions: list[int] = np.searchsorted(inputs, members).tolist()
+    return positions
 
 
 def _effects(candidate: _Candidate, path: AdditivePath) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -68,13 +69,13 @@ def test_prices_count_bits() -> None:
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    products=st.sampled_from(["inputs", "all"]),
+    products=st.sampled_from(["inputs", "all", (0, 2, 3), [1]]),
     intercept=st.sampled_from(["column", "means"]),
     outputs=st.sampled_from([None, 1, 3]),
     m=st.integers(0, 8),
 )
 def test_networks_are_quadratic_forms_of_the_inputs(
-    seed: int, products: str, intercept: str, outputs: int | None, m: int
+    seed: int, products: Any, intercept: str, outputs: int | None, m: int
 ) -> None:
     rng = np.random.default_rng(seed)
     X = mixed(30, seed)
@@ -94,9 +95,10 @@ def test_networks_are_quadratic_forms_of_the_inputs(
     np.testing.assert_allclose(encoder.inputs_of(blocks), encoder.inputs_.transform(X), rtol=1e-12, atol=1e-12)
 
 
-def test_states_restore_equal_encoders() -> None:
+@pytest.mark.parametrize("products", ["inputs", "all", [0, 2]])
+def test_states_restore_equal_encoders(products: Any) -> None:
     X = mixed()
-    encoder = AdditiveBlocks(3, intercept="means")
+    encoder = AdditiveBlocks(3, products=products, intercept="means")
     rows = encoder.fit_transform(X).rows
     other = clone(encoder)
     other.restore(encoder.to_state())
@@ -115,6 +117,8 @@ def test_states_restore_equal_encoders() -> None:
         ("dropped", [1]),
         ("parameters", None),
         ("parameters", {"n_thresholds": -1}),
+        ("parameters", {"products": [1, 0]}),
+        ("parameters", {"products": [0, 1000]}),
     ],
 )
 def test_wrong_states_are_refused(name: str, value: Any) -> None:
@@ -129,9 +133,12 @@ def test_wrong_states_are_refused(name: str, value: Any) -> None:
     [
         ({"n_thresholds": -1}, "n_thresholds must be an integer >= 0; got -1"),
         ({"products": "some"}, "products must be one of 'all', 'inputs'; got 'some'"),
+        ({"products": []}, "products must be 'inputs', 'all' or ascending positions of inputs, at least one; got []"),
+        ({"products": [1, 1]}, "products must be 'inputs', 'all' or ascending positions"),
+        ({"products": (0, 99)}, "products must be positions of inputs, below"),
         ({"intercept": "none"}, "intercept must be one of 'column', 'means'; got 'none'"),
     ],
 )
 def test_wrong_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
         AdditiveBlocks(**parameters).fit(mixed())
