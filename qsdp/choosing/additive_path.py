@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils import deadline
-from qsdp._utils.tuning import GAIN, PATIENCE, ROUGH, SMALL
+from qsdp._utils.tuning import GAIN, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.column_generation.restricted import Columns, Evaluated, SmoothProblem, ValueLoss
 from qsdp.losses import DataFit
@@ -38,8 +38,9 @@ _WEIGHTS = 2
 _GAP = 3.0 * ROUGH
 
 #: Rounds of a fit that need not be accurate (four times as many take twice the time for no better choices), fewer for
-#: coupled outputs, whose restricted problems are larger, and maximum number of rounds of an accurate fit.
-_ROUNDS, _COUPLED_ROUNDS, _MANY_ROUNDS = 3, 2, 60
+#: coupled outputs, whose restricted problems are larger, and maximum number of rounds of an accurate fit, which also
+#: ends after rounds that together reduce the objective by less than a hundredth.
+_ROUNDS, _COUPLED_ROUNDS, _MANY_ROUNDS, _IDLE = 3, 2, 60, 5
 
 
 class _Atoms(NamedTuple):
@@ -137,7 +138,7 @@ class AdditivePath:
         self._zero_dual = fit.zero_dual
         # Minus the gradient, and the diagonal of the second derivatives, at the last solution.
         self._nu, self._curvature = self._zero_dual.copy(), np.zeros_like(self._zero_dual)
-        # Sums for a gap of a thousandth may be in single precision. For the squared loss, they would break ties.
+        # Sums for a gap of a hundredth may be in single precision. For the squared loss, they would break ties.
         dtype: Any = np.float32 if fit.loss.coupled else np.float64
         numbers, positions = np.zeros(0), np.zeros(0, dtype=np.intp)
         signs = np.zeros((0, inputs.shape[1]), dtype=np.int8)
@@ -152,14 +153,18 @@ class AdditivePath:
     def fit(self, beta: float, *, accurate: bool = False) -> None:
         """Minimise the objective for a beta, at best a little smaller than the last one.
 
-        Unless `accurate`, only a few rounds with a gap of a hundredth follow, which suffice after the fit before.
+        Unless `accurate`, only a few rounds with a gap of a hundredth follow, which suffice after the fit before, and
+        no time limit ends them.
         """
         values: list[float] = []
         rough = _ROUNDS if len(self._constant) == len(self._losses) else _COUPLED_ROUNDS
+        if accurate:
+            # Sums in single precision would hide the last thousandth.
+            self._atoms = self._atoms._replace(vectors=self._atoms.vectors.astype(np.float64, copy=False))
         for _ in range(_MANY_ROUNDS if accurate else rough):
             values.append(self._solve(beta, SMALL if accurate else _GAP))
-            idle = len(values) > PATIENCE and values[-1] > (1.0 - SMALL) * values[-1 - PATIENCE]
-            if not self._extend(beta) or idle or deadline.over():
+            idle = len(values) > _IDLE and values[-1] > (1.0 - ROUGH) * values[-1 - _IDLE]
+            if not self._extend(beta) or idle or (accurate and deadline.over()):
                 break
 
     def outputs(self, columns: FloatArray, inputs: FloatArray) -> FloatArray:
@@ -180,22 +185,29 @@ class AdditivePath:
         alpha = (values / self._price)[neurons, None] * np.eye(count)[atoms.outputs[neurons]]
         return W / self._omega[:, None], atoms.U[neurons], atoms.V[neurons], alpha
 
-    def interactions(self) -> FloatArray:
-        """Estimate the coefficients (C, D, D) of products of inputs, with what one Newton step would add to each."""
-        _, U, V, alpha = self.parts()
-        curvature = self._curvature.sum(axis=0)
-        matrices = np.empty((len(curvature), *2 * (self._inputs.shape[1],)))
-        for k, (second_layer, column) in enumerate(zip(alpha.T, self._nu.T, strict=True)):
-            matrices[k] = (U.T * second_layer) @ V.astype(np.float64)
-            matrices[k] = 0.5 * (matrices[k] + matrices[k].T)
-            matrices[k] += self._correlations(column) / max(float(curvature[k]), 1e-300)
-        return matrices
+    def effects(self, positions: IntArray) -> FloatArray:
+        """Return the sizes (p,) of the effects of columns: variances of what they add to the outputs, summed.
 
-    def weights_after_step(self, columns: IntArray) -> FloatArray:
-        """Estimate the weights (k, C) of some columns without their penalty: a Newton step of each alone."""
-        W, _, _, _ = self.parts()
-        rows = self._columns[:, columns] - self._means[columns]
-        return W[columns] + (rows.T @ self._nu) / np.maximum((rows**2).T @ self._curvature, 1e-300)
+        A column that has a weight or is an input of neurons adds its weight and its largest product with an input,
+        both after a Newton step of each alone: penalties shrink weights, and a neuron on many inputs is a poor product
+        of two.
+
+        Parameters
+        ----------
+        positions : ndarray of shape (D,)
+            Columns that are the inputs of neurons.
+        """
+        W, U, V, alpha = self.parts()
+        sizes = np.zeros(len(self.variances))
+        used = np.union1d(np.flatnonzero(W.any(axis=1)), positions)
+        rows = self._columns[:, used] - self._means[used]
+        steps = (rows.T @ self._nu) / np.maximum((rows**2).T @ self._curvature, 1e-300)
+        sizes[used] = ((W[used] + steps) ** 2).sum(axis=1) * self.variances[used]
+        for second_layer, column, curvature in zip(alpha.T, self._nu.T, self._curvature.sum(axis=0), strict=True):
+            matrix = (U.T * second_layer) @ V.astype(np.float64)
+            matrix = 0.5 * (matrix + matrix.T) + self._correlations(column) / max(float(curvature), 1e-300)
+            sizes[positions] += (matrix**2).max(axis=1, initial=0.0)
+        return sizes
 
     # -- rounds ------------------------------------------------------------------------------------------------
 

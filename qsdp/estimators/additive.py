@@ -338,7 +338,7 @@ class _AdditiveSearch:
         for beta in self._betas(path)[: source.step + 1]:
             path.fit(float(beta))
         # Fits to more rows have fewer effects, of which a fraction would be too few.
-        return self._selected(candidate, _effects(candidate, path), tried.selection, self._count(tried))
+        return self._selected(candidate, self._effects(candidate, path), tried.selection, self._count(tried))
 
     @property
     def _chooses(self) -> bool:
@@ -358,6 +358,10 @@ class _AdditiveSearch:
         return AdditivePath(
             columns, omega, problem.X[:, candidate.members], neuron_price(side) * side, problem.data_fit
         )
+
+    def _effects(self, candidate: _Candidate, path: AdditivePath) -> FloatArray:
+        """Return the sizes of the effects of the weighted inputs of a candidate, without that of an intercept."""
+        return path.effects(np.searchsorted(candidate.weighted, candidate.members))[: len(candidate.weighted)]
 
     def _weighted(self, candidate: _Candidate, X: FloatArray) -> FloatArray:
         columns = X[:, candidate.weighted]
@@ -388,7 +392,7 @@ class _AdditiveSearch:
             loss = float(sum(some.sum() for some in values))
             if loss < min(losses, default=np.inf):
                 row_losses = np.concatenate(values)
-                effects = [_effects(*pair) for pair in zip(candidates, paths, strict=True)]
+                effects = [self._effects(*pair) for pair in zip(candidates, paths, strict=True)]
             losses.append(loss)
             worse = loss > min(losses) + _WORSE * (max(losses) - min(losses))
             behind = best and 0 < step < len(best.losses) and loss > best.losses[step] + _BEHIND * best.gain()
@@ -443,22 +447,6 @@ def _products(members: IntArray, inputs: IntArray, above: npt.NDArray[np.bool_])
         return "inputs"
     positions: list[int] = np.searchsorted(inputs, members).tolist()
     return positions
-
-
-def _effects(candidate: _Candidate, path: AdditivePath) -> FloatArray:
-    """Return the sizes of the effects of the weighted inputs of a candidate: variances of what they add, summed.
-
-    An input that has a weight or is an input of neurons adds its weight and its largest product with an input of the
-    neurons, both after a step from the fit: penalties shrink weights, and a neuron on many inputs is a poor product of
-    two.
-    """
-    W, _, _, _ = path.parts()
-    among = np.searchsorted(candidate.weighted, candidate.members)
-    sizes = np.zeros(len(candidate.weighted))
-    used = np.union1d(np.flatnonzero(W[: len(sizes)].any(axis=1)), among)
-    sizes[used] = (path.weights_after_step(used) ** 2).sum(axis=1) * path.variances[used]
-    sizes[among] += (path.interactions() ** 2).max(axis=2).sum(axis=0)
-    return sizes
 
 
 def _fraction_of(sizes: FloatArray, fraction: float) -> int:

@@ -13,8 +13,7 @@ __all__ = ["held_out_folds"]
 #: Number of folds. Up to this many distinct samples, all are held out in turn; with more, only the first two are.
 _FOLDS, _MANY = 4, 1000
 
-#: Largest number of distinct samples used: with thousands, results do not depend on a few. With more, only the first
-#: fold is held out.
+#: Largest number of distinct samples used: with thousands, results do not depend on a few.
 _MAX_SAMPLES = 5000
 
 
@@ -35,7 +34,7 @@ def held_out_folds(problem: TrainingProblem) -> list[tuple[TrainingProblem, Trai
     ends = np.empty(len(order), dtype=np.int64)
     ends[order] = np.cumsum(cells.counts[order])
     folds = []
-    for k in range(_FOLDS if n <= _MANY else 2 if n <= _MAX_SAMPLES else 1):
+    for k in range(_FOLDS if n <= _MANY else 2):
         # Number of rows of the cell among every fourth row, counted from row k on.
         held_out = (ends + _FOLDS - 1 - k) // _FOLDS - (ends - cells.counts + _FOLDS - 1 - k) // _FOLDS
         rest = np.where(used, 1.0 - held_out / cells.counts, 0.0)[cells.cell]

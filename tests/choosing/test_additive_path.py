@@ -103,7 +103,9 @@ def test_outputs_of_other_rows() -> None:
     path.fit(0.05 * path.beta_max())
     W, U, V, alpha = path.parts()
     linear, products = others[0] @ W, ((others[1] @ U.T) * (others[1] @ V.T)) @ alpha
-    np.testing.assert_allclose(path.outputs(others[0], others[1]), linear + products + path.intercept())
+    np.testing.assert_allclose(
+        path.outputs(others[0], others[1]), linear + products + path.outputs(0.0 * columns[:1], 0.0 * inputs[:1])
+    )
     # The intercept of the squared loss makes the residuals add up to zero.
     residuals = fit.target - path.outputs(columns, inputs)
     np.testing.assert_allclose(residuals.sum(axis=0), 0.0, atol=1e-10)

@@ -163,8 +163,8 @@ def test_columns_replace_sums_that_are_too_inaccurate(monkeypatch: pytest.Monkey
 
 def test_columns_are_tried_where_packed_entries_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     # Steps of a huge curvature move nothing.
-    def huge(loss: Any, point: Any, columns: Any, images: Any) -> Any:
-        return 1e30 * np.eye(len(images))
+    def huge(loss: Any, point: Any, columns: Any) -> Any:
+        return 1e30 * np.eye(len(columns.outputs))
 
     monkeypatch.setattr(sys.modules["qsdp.column_generation._packed_program"]._SampledLoss, "hessian", huge)
     check(random_problem(3, "cross_entropy", n=100))

@@ -277,9 +277,9 @@ def solve_smooth(
     loss = ValueLoss(fit, coarse=tol >= SMALL)
     problem = SmoothProblem(loss, columns, penalties)
     weights, point = problem.minimise(start, tol)
-    bound, scale = loss.bound(point, problem.multiple(problem.slopes(point)))
     assert point.nu is not None
-    return RestrictedSolution(weights, scale * fit.project(point.nu), problem.total(weights, point), bound)
+    nu = problem.multiple(problem.slopes(point)) * fit.project(point.nu)
+    return RestrictedSolution(weights, nu, problem.total(weights, point), fit.dual_value(nu))
 
 
 def curvature_matrix(
