@@ -397,7 +397,7 @@ class FormMap(DataMap):
             yield some, self.rows[some].astype(dtype)
 
     def _per_row(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        parts = chunks(*self.rows.shape, work=CACHE_FLOATS)
+        parts = chunks(self.n_rows, self.rows.shape[1], work=CACHE_FLOATS)
         return np.concatenate([function(self.rows[some].astype(np.float64, copy=False)) for some in parts])
 
 

@@ -177,7 +177,7 @@ class AdditiveBlocks(BlockEncoder):
         rows = np.empty((len(samples), layout.n_entries))
         rows[:, : samples.shape[1]] = samples
         rows[:, samples.shape[1] : layout.n_weights] = 1.0
-        for some in chunks(*rows.shape, work=CACHE_FLOATS):
+        for some in chunks(len(rows), layout.n_entries, work=CACHE_FLOATS):
             vectors, start = samples[some][:, self._members], layout.n_weights
             # Products of an input with itself and those after it are adjacent, so they need no copies.
             for k in range(len(self._members)):
