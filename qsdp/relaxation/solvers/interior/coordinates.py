@@ -186,9 +186,9 @@ class FormCoordinates:
         for rows_of, columns_of in ((first, second), (second, first)):
             self._index[block, rows_of, columns_of] = np.arange(P)
             self._inverse[block, rows_of, columns_of] = 1.0 / factors
-        # A triangular factor takes half of the operations of the product with one side, and two thirds of both.
-        self._triangular = order is not None and len(rows) == P
-        self._kernel = np.empty((P, P)) if self._triangular else None
+        # A triangular factor takes half of the operations of the product with one side, and a third of the other.
+        self._is_factor = order is not None
+        self._kernel = np.empty((P, P)) if self._is_factor and len(rows) == P else None
         products = 2.0 * self.length * P**2 if order is not None else float(self.length**2 * P)
         self.work = products + self.length**3 / 3.0
 
@@ -209,20 +209,23 @@ class FormCoordinates:
         return values
 
     def kernel(self, G: FloatArray, W: FloatArray, out: FloatArray) -> None:
-        """Write the sum of the kernels of the blocks."""
+        """Write the sum of the kernels of the blocks, in strips of rows that begin at the diagonal."""
         if self._kernel is not None:
             ((_, _, first, second, _),) = self._blocks
             entry_kernel(W[0], first, second, self._kernel)
-            # The rows are triangular, the matrix is symmetric, and LAPACK takes transposes without a copy.
-            half = dtrmm(1.0, self._scaled.T, self._kernel.T, side=1, lower=1, overwrite_b=1)
-            out[...] = dtrmm(1.0, self._scaled.T, half, side=0, lower=1, trans_a=1, overwrite_b=1).T
-            return
-        half = np.empty_like(self._rows)
-        for r, (N, part, first, second, _) in enumerate(self._blocks):
-            K = np.empty((len(first), len(first)))
-            entry_kernel(W[r, :, :N, :N], first, second, K)
-            np.matmul(self._scaled[:, part], K, out=half[:, part])
-        np.matmul(half, self._scaled.T, out=out)
+            # The rows are triangular, and LAPACK takes transposes without a copy.
+            half = dtrmm(1.0, self._scaled.T, self._kernel.T, side=1, lower=1, overwrite_b=1).T
+        else:
+            half = np.empty_like(self._rows)
+            for r, (N, part, first, second, _) in enumerate(self._blocks):
+                K = np.empty((len(first), len(first)))
+                entry_kernel(W[r, :, :N, :N], first, second, K)
+                np.matmul(self._scaled[:, part], K, out=half[:, part])
+        step = max(1, -(-self.length // 4))
+        for start in range(0, self.length, step):
+            # Rows of a factor are zero before the diagonal.
+            strip, entries = slice(start, start + step), slice(start if self._is_factor else 0, None)
+            np.matmul(half[strip, entries], self._scaled[start:, entries].T, out=out[strip, start:])
 
     def border(self, W: FloatArray) -> FloatArray:
         """Compute the borders of the blocks side by side, padded with zeros.
