@@ -49,8 +49,11 @@ def test_missing_members_of_a_loss_are_named() -> None:
 
 
 def test_no_error_is_raised_without_a_message() -> None:
-    for path in Path(qsdp.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    texts = {path: path.read_text("utf-8") for path in Path(qsdp.__file__).parent.rglob("*.py")}
+    for path, text in texts.items():
+        if "NotImplementedError" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Raise) and node.exc is not None:
                 name = ast.unparse(node.exc)
                 assert name not in {"NotImplementedError", "NotImplementedError()"}, f"{path}:{node.lineno}"

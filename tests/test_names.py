@@ -1,6 +1,6 @@
 """One name for one thing: a class is known by its name alone, in errors, summaries and searches."""
 
-import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -12,8 +12,7 @@ PACKAGE = Path(qsdp.__file__).parent
 def test_no_two_classes_have_one_name():
     places = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+        for name in re.findall(r"^ *class (\w+)[(:]", path.read_text(encoding="utf-8"), re.MULTILINE):
+            places[name].append(f"{path.relative_to(PACKAGE)}")
     assert "QSDPResult" in places
     assert {name: where for name, where in places.items() if len(where) > 1} == {}

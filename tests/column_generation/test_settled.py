@@ -59,7 +59,9 @@ def test_certificate_of_predictions_beyond_doubles_is_not_saved(loss: str, tmp_p
     y = [0.0, 1.0] if classes else [4e26, 1.0]
     problem = qsdp.TrainingProblem([[1e13, 1e13], [1.0, 0.0]], y, beta=1.0, loss=loss)
     alpha = [[1.0, 1.0]] if classes else [1.0]
-    certificate = qsdp.certify(qsdp.BilinearNetwork([[1, 1]], [[1, 1]], alpha), problem, bound_type="exact")
+    certificate = qsdp.certify(
+        qsdp.BilinearNetwork([[1, 1]], [[1, 1]], alpha), problem, qsdp.solve_relaxation(problem, max_iter=1)
+    )
     with pytest.raises(InvalidInputError, match=r"the objective of its network.* is ill-conditioned"):
         certificate.save(tmp_path / "one.qsdp")
     assert not list(tmp_path.iterdir())

@@ -102,11 +102,12 @@ def test_class_weights_move_probabilities() -> None:
 
 
 @pytest.mark.parametrize("name", ["breast-cancer-wisconsin", "wine"])
-def test_log_loss_is_near_that_of_logistic_regression(name: str) -> None:
+def test_labels_and_probabilities_are_as_good_as_those_of_logistic_regression(name: str) -> None:
     data, y = load_bundled(name)
-    X_train, X_test, y_train, y_test = train_test_split(data, y, random_state=0, stratify=y)
+    X_train, X_test, y_train, y_test = train_test_split(data, y, random_state=0)
     logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
     model = QuantizedNetworkClassifier(random_state=0).fit(X_train, y_train)
+    assert model.score(X_test, y_test) >= logistic.score(X_test, y_test) - 0.02
     reached = log_loss(y_test, model.predict_proba(X_test))
     assert reached <= log_loss(y_test, logistic.predict_proba(X_test)) + 0.05
 
