@@ -98,7 +98,7 @@ def test_no_bound_is_above_the_optimum_of_the_rows(
         bounds = [result.certificate.lower_bound]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QSDPWarning)
-            relaxation = qsdp.solve_relaxation(one, tol=1e-7)
+            relaxation = qsdp.solve_relaxation(one, tol=1e-7, max_iter=200)
         certificate = certify(result.network, one, relaxation, bound_type="exact")
         bounds += [relaxation.lower_bound, certificate.lower_bound]
         minus_gradient = -one.data_fit.gradient(one.outputs(result.network))

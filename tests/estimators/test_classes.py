@@ -36,7 +36,7 @@ LABELS = {
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 def test_labels_that_can_be_sorted_are_classes(labels):
     codes = np.unique(objects(list(labels)), return_inverse=True)[1]
-    model = qsdp.QuantizedNetworkClassifier(beta="5%", random_state=0)
+    model = qsdp.QuantizedNetworkClassifier(20, beta="5%", encoding="standard", refine="none", random_state=0)
     by_codes, by_labels = model.fit(X, codes).predict(X), model.fit(X, labels).predict(X)
     classes = sorted(set(labels))
     assert model.classes_.tolist() == classes

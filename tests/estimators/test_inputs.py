@@ -52,16 +52,17 @@ def outputs_of(estimator: str, table: Any, **parameters: Any) -> Any:
     return model.decision_function(table) if estimator.startswith("Classifier") else model.predict(table)
 
 
-@pytest.mark.parametrize("table", [X, FRAME, pl.DataFrame(TEXT.to_dict("list"))], ids=["array", "pandas", "polars"])
 @pytest.mark.parametrize(
-    ("estimator", "encoding"),
+    ("estimator", "encoding", "table"),
     [
-        ("Classifier", "auto"),
-        ("Regressor", "standard"),
-        ("Classifier", "both"),
-        ("Regressor", TableEncoder("thresholds")),
+        ("Classifier", "auto", X),
+        ("Classifier", "auto", FRAME),
+        ("Classifier", "auto", pl.DataFrame(TEXT.to_dict("list"))),
+        ("Regressor", "standard", X),
+        ("Classifier", "both", FRAME),
+        ("Regressor", TableEncoder("thresholds"), pl.DataFrame(TEXT.to_dict("list"))),
     ],
-    ids=str,
+    ids=lambda one: str(one) if isinstance(one, (str, TableEncoder)) else type(one).__module__.partition(".")[0],
 )
 def test_fits_do_not_depend_on_the_output_configuration(estimator: str, encoding: Any, table: Any) -> None:
     plain = outputs_of(estimator, table, encoding=encoding)

@@ -31,7 +31,7 @@ ACTIVATIONS = {
 }
 
 
-def inputs(rng, d, low, high, n=10_000):
+def inputs(rng, d, low, high, n=2_000):
     """Return random inputs, and all at their extremes."""
     return np.vstack(
         [

@@ -90,7 +90,7 @@ def test_equal_to_neurons_at_every_window(geometry, layout):
         one = network(rng, encoder, C, exact=exact)
         code = to_c(one, encoder=encoder, layout=layout, width=width)
         assert code.model.layout.sum_width <= width
-        columns = samples_of(rng, code, 10_000 if C == 3 else 200)
+        columns = samples_of(rng, code, 2_000 if C == 3 else 200)
         compilers = COMPILERS[: None if number == turn // 2 % 2 else 1]
         compiled = [code.compile(compiler=name).evaluate(columns) for name in compilers]
         values, counts = values_at_windows(code, one, columns)

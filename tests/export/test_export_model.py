@@ -76,8 +76,10 @@ def test_regressors_of_several_outputs(iris):
     check(QuantizedNetworkRegressor(**NUMBERS).fit(X[:, :2], X[:, 3]), X[:, :2])
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("encoding", ["none", "standard", "thresholds", MinMaxScaler()])
+@pytest.mark.parametrize(
+    ("loss", "encoding"),
+    [("squared", "none"), ("logistic", "standard"), ("squared", "thresholds"), ("logistic", MinMaxScaler())],
+)
 def test_classifiers_of_dask_arrays(iris, loss, encoding):
     """Statistics of all rows, on which a squared loss trains, hold no row, and exports need none."""
     da = pytest.importorskip("dask.array")

@@ -35,7 +35,7 @@ def test_the_mean_of_networks_is_the_function_of_the_relaxation(relaxation: qsdp
     # 20 neurons for up to 12 pairs of outputs and blocks: every pair must get its share in the mean. A z-test for each
     # of at most 120 predictions with threshold 5 has a false-alarm rate of 7e-5.
     problem, shaped = relaxation.problem, qsdp.shape_covariance(relaxation, method)
-    draws = np.array([qsdp.sample_network(shaped, 20, seed).outputs(problem.X) for seed in range(200)])
+    draws = np.array([qsdp.sample_network(shaped, 20, seed).outputs(problem.X) for seed in range(100)])
     exact = relaxation.outputs(problem.X)
     deviation = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
     assert np.all(np.abs(draws.mean(axis=0) - exact) <= 5.0 * deviation + 1e-12)

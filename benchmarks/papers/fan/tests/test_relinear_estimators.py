@@ -80,7 +80,7 @@ def test_probabilities_are_the_softmax_of_the_outputs() -> None:
 @pytest.mark.parametrize("activation", ["relu", "identity", "tanh"])
 @pytest.mark.parametrize("loss", ["cross_entropy", "squared"])
 def test_b9_losses_and_activations(loss: str, activation: str) -> None:
-    model = small(Classifier, loss=loss, activation=activation, n_epochs=60).fit(X, CODES)
+    model = small(Classifier, loss=loss, activation=activation, n_epochs=30).fit(X, CODES)
     assert model.history_.loss[-1] < 0.8 * model.history_.loss[0]
     outputs = torch.as_tensor(model._outputs(X))
     expected = (
@@ -201,7 +201,7 @@ def test_b10_divergence_is_a_result(estimator: type) -> None:
 
 @pytest.mark.parametrize("family", ["fan", "fan_compact", "parabolic", "poly2", "linear", ("linear", "fan")])
 def test_b2_families_as_estimators(family: Any) -> None:
-    model = small(Regressor, family=family, n_epochs=60).fit(X, TARGET)
+    model = small(Regressor, family=family, n_epochs=30).fit(X, TARGET)
     assert model.history_.loss[-1] < 0.7 * model.history_.loss[0]
     H = X
     for layer in model.layers_:
