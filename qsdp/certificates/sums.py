@@ -103,13 +103,12 @@ class Sums:
     def values(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return q - t'h and t'(h - G t) for vectors t of shape (P, C), and bounds on the errors of both."""
         high, low, errors = self.residuals(vectors)
-        first = [
-            math.fsum([q, *_terms(-t, h)]) for q, t, h in zip(self.squares, vectors.T, self.products.T, strict=True)
-        ]
+        columns = zip(self.squares, vectors.T, self.products.T, strict=True)
+        first = np.array([math.fsum([q, *_terms(-t, h)]) for q, t, h in columns])
         columns = zip(vectors.T, high.T, low.T, strict=True)
-        second = [math.fsum([*_terms(t, g), *(t * rest)]) for t, g, rest in columns]
+        second = np.array([math.fsum([*_terms(t, g), *(t * rest)]) for t, g, rest in columns])
         slack = 4.0 * EPS * (np.abs(first) + np.abs(second)) + 2.0 * (np.abs(vectors) * errors).sum(axis=0)
-        return np.array(first), np.array(second), slack
+        return first, second, slack
 
     def losses(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound what the rounding of the sums changes in h - G t, of shape (P, C), and in the dual values, (C,)."""

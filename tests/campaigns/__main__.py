@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from campaigns._record import Record, pursue, try_again
 
 #: Cases of a quick run, and of a whole one, by campaign.
-CASES = {"soundness": (40, 100_000), "blocks": (100, 10_000), "checker": (100, 40_000), "faults": (8, 400)}
+CASES = {"soundness": (40, 100_000), "blocks": (100, 10_000), "checker": (100, 40_000), "faults": (6, 400)}
 SEED = 20261122
 
 app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
