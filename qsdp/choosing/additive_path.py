@@ -34,12 +34,13 @@ _LARGE, _ITERATIONS = 150, 2
 #: Maximum number of weights that a round adds to an output, for each neuron that it may add.
 _WEIGHTS = 2
 
-#: Relative gap of a fit that need not be accurate, by a bound that is about three times as far as the best one.
-_GAP = 3.0 * ROUGH
+#: Relative gap of a fit that need not be accurate, in units of a hundredth: the bound of losses other than the squared
+#: one is about three times as far as the best one.
+_GAP = 3.0
 
 #: Rounds of a fit that need not be accurate (four times as many take twice the time for no better choices), fewer for
 #: coupled outputs, whose restricted problems are larger, and maximum number of rounds of an accurate fit, which also
-#: ends after rounds that together reduce the objective by less than a hundredth.
+#: ends after rounds that together reduce the objective by less than a thousandth.
 _ROUNDS, _COUPLED_ROUNDS, _MANY_ROUNDS, _IDLE = 3, 2, 60, 5
 
 
@@ -133,6 +134,7 @@ class AdditivePath:
             fit = DataFit(fit.loss, fit.target - self._constant, fit.weights)
         self._added = max(_ADDED // count, _FEWEST_ADDED)
         self._losses = [ValueLoss(part, coarse=True) for part in fit.parts]
+        self._gap = ROUGH if fit.quadratic else _GAP * ROUGH
         # The loss at the sizes of the atoms, if known.
         self._points: list[Evaluated | None] = [None] * len(self._losses)
         self._zero_dual = fit.zero_dual
@@ -162,8 +164,8 @@ class AdditivePath:
             # Sums in single precision would hide the last thousandth.
             self._atoms = self._atoms._replace(vectors=self._atoms.vectors.astype(np.float64, copy=False))
         for _ in range(_MANY_ROUNDS if accurate else rough):
-            values.append(self._solve(beta, SMALL if accurate else _GAP))
-            idle = len(values) > _IDLE and values[-1] > (1.0 - ROUGH) * values[-1 - _IDLE]
+            values.append(self._solve(beta, SMALL if accurate else self._gap))
+            idle = len(values) > _IDLE and values[-1] > (1.0 - SMALL) * values[-1 - _IDLE]
             if not self._extend(beta) or idle or (accurate and deadline.over()):
                 break
 
