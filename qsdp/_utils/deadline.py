@@ -74,9 +74,8 @@ class Deadline:
         """Seconds since the scope was opened."""
         return time.monotonic() - self._start
 
-    @property
-    def left(self) -> float:
-        """Seconds left, never negative; infinite without a limit. Reading it counts as a check."""
+    def checked(self) -> float:
+        """Count a check, and return the seconds left, never negative; infinity without a limit."""
         # A loop over the scopes: small solves ask a hundred times, and calls of one scope after the other take longer.
         left = math.inf
         scope: Deadline | None = self
@@ -150,8 +149,8 @@ def unlimited() -> Scope:
 
 
 def left() -> float:
-    """Return the seconds left, never negative; infinity without a limit."""
-    return _current.get().left
+    """Count a check, and return the seconds left, never negative; infinity without a limit."""
+    return _current.get().checked()
 
 
 def limit() -> float:
@@ -166,7 +165,7 @@ def elapsed() -> float:
 
 def over() -> bool:
     """Whether a limit has passed."""
-    return _current.get().left == 0.0
+    return _current.get().checked() == 0.0
 
 
 def note_end(stage: str) -> None:
