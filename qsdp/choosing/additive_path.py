@@ -124,17 +124,17 @@ class AdditivePath:
         fractions = (
             np.full(len(columns), 1.0 / len(columns)) if fit.weights is None else fit.weights / fit.weights.sum()
         )
-        means, count = fractions @ columns, fit.target.shape[1]
+        means, count, quadratic = fractions @ columns, fit.target.shape[1], fit.loss.quadratic
         self.variances = np.einsum("i,ij,ij->j", fractions, columns, columns) - means**2
         # Columns and targets of the squared loss are centred: its intercept is then exact.
-        self._fractions = fractions if fit.quadratic else None
+        self._fractions = fractions if quadratic else None
         self._means, self._constant = np.zeros(len(means)), np.zeros(count)
-        if fit.quadratic:
+        if quadratic:
             self._means, self._constant = means, fractions @ fit.target
             fit = DataFit(fit.loss, fit.target - self._constant, fit.weights)
         self._added = max(_ADDED // count, _FEWEST_ADDED)
         self._losses = [ValueLoss(part, coarse=True) for part in fit.parts]
-        self._gap = ROUGH if fit.quadratic else _GAP * ROUGH
+        self._gap = ROUGH if quadratic else _GAP * ROUGH
         # The loss at the sizes of the atoms, if known.
         self._points: list[Evaluated | None] = [None] * len(self._losses)
         self._zero_dual = fit.zero_dual

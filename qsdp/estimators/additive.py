@@ -230,6 +230,11 @@ class _AdditiveSearch:
         return np.array([expression.kind == "above" for expression in self.encoding.expressions])
 
     @cached_property
+    def _has_column(self) -> bool:
+        """Whether the intercept is the weight of a column of ones: that of the squared loss is free."""
+        return not self.problem.loss.quadratic
+
+    @cached_property
     def _positions(self) -> IntArray:
         return np.array([expression.position for expression in self.encoding.expressions])
 
@@ -352,20 +357,21 @@ class _AdditiveSearch:
         return np.array([weight_fraction * self.beta])
 
     def _path(self, candidate: _Candidate, problem: TrainingProblem) -> AdditivePath:
-        columns = self._weighted(candidate, problem.X)
-        omega = weight_prices(self._above[candidate.weighted], column=not problem.loss.quadratic)
+        columns, inputs = self._parts(candidate, problem.X)
+        omega = weight_prices(self._above[candidate.weighted], column=self._has_column)
         side = len(candidate.members)
-        return AdditivePath(
-            columns, omega, problem.X[:, candidate.members], neuron_price(side) * side, problem.data_fit
-        )
+        return AdditivePath(columns, omega, inputs, neuron_price(side) * side, problem.data_fit)
 
     def _effects(self, candidate: _Candidate, path: AdditivePath) -> FloatArray:
         """Return the sizes of the effects of the weighted inputs of a candidate, without that of an intercept."""
         return path.effects(np.searchsorted(candidate.weighted, candidate.members))[: len(candidate.weighted)]
 
-    def _weighted(self, candidate: _Candidate, X: FloatArray) -> FloatArray:
+    def _parts(self, candidate: _Candidate, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns that have weights, with a column of ones unless the intercept is free, and the inputs."""
         columns = X[:, candidate.weighted]
-        return columns if self.problem.loss.quadratic else np.hstack([columns, np.ones((len(X), 1))])
+        if self._has_column:
+            columns = np.hstack([columns, np.ones((len(X), 1))])
+        return columns, X[:, candidate.members]
 
     def _try(
         self,
@@ -378,8 +384,7 @@ class _AdditiveSearch:
         paths = [self._path(candidate, training) for candidate, (training, _, _) in zip(candidates, folds, strict=True)]
         betas = [self._betas(path, fraction) for path, (_, _, fraction) in zip(paths, folds, strict=True)]
         rows = [
-            (self._weighted(candidate, held_out.X), held_out.X[:, candidate.members])
-            for candidate, (_, held_out, _) in zip(candidates, folds, strict=True)
+            self._parts(candidate, held_out.X) for candidate, (_, held_out, _) in zip(candidates, folds, strict=True)
         ]
         best = min(tried, key=_Tried.smallest) if tried else None
         losses: list[float] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ClassLoss", "Curvature", "Linearization", "Loss", "constant", "weighted_sum"]
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
+class Curvature(NamedTuple):
     r"""Second derivatives of a loss: Diag(h) per sample, minus :math:`w\,p p^T` if the outputs are coupled.
 
     Attributes

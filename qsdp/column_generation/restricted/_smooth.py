@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +126,7 @@ class ValueLoss:
     inexact = False
 
     def __init__(self, fit: DataFit, *, coarse: bool = False) -> None:
-        self._fit, self._quadratic = fit, fit.quadratic
+        self._fit, self._quadratic = fit, fit.loss.quadratic
         self._precision: Any = np.float32 if coarse and fit.loss.coupled else np.float64
 
     def at(self, x: FloatArray) -> Evaluated:
@@ -168,8 +168,7 @@ class ValueLoss:
         return False
 
 
-@dataclass(frozen=True, eq=False)
-class SmoothProblem:
+class SmoothProblem(NamedTuple):
     r"""Problem of minimising :math:`L(\sum_j a_j f_j) + \sum_j c_j a_j` over :math:`a \ge 0`.
 
     Attributes
@@ -190,15 +189,15 @@ class SmoothProblem:
     ) -> tuple[FloatArray, Evaluated]:
         """Minimise to a relative gap `tol` from weights and the point there, if known; return both at the minimum.
 
-        Stop also if steps no longer decrease the objective, if a time limit passes, or if a step decreases it by
-        little of its distance to the value `lower`.
+        Stop also if steps no longer decrease the objective, if a time limit passes after a step, or if a step decreases
+        it by little of its distance to the value `lower`.
         """
         a, model, age, idle = weights, None, 0, 0
         point = self.at(weights) if point is None else point
-        for _ in range(MAX_STEPS):
+        for step in range(MAX_STEPS):
             slopes, value = self.slopes(point), self.total(a, point)
             bound, _ = self.loss.bound(point, self.multiple(slopes))
-            if value - bound <= tol * value or deadline.over():
+            if value - bound <= tol * value or (step and deadline.over()):
                 break
             if model is None or age == self.loss.steps_per_model:
                 # Weights of zero whose slope is positive stay zero in this step.
