@@ -76,7 +76,7 @@ class Deadline:
 
     def checked(self) -> float:
         """Count a check, and return the seconds left, never negative; infinity without a limit."""
-        # A loop over the scopes: small solves ask a hundred times, and calls of one scope after the other take longer.
+        # A loop, not recursion: a small solve asks a hundred times.
         left = math.inf
         scope: Deadline | None = self
         while scope is not None:

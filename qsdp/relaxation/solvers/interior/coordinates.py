@@ -53,7 +53,7 @@ class SampleCoordinates:
         self._a, self._b, self._c = data.coefficients
         self._X = np.ascontiguousarray(data.X)
         self.work = self.length**3 / 3.0 + 4.0 * self.length**2 * self.size
-        # Memory of blocks of rows. It is kept, since the system would take it back and supply it in every step.
+        # Memory for blocks of rows, reused in every step: new memory would cost page faults each time.
         self._scratch = np.empty(2 * max(CACHE_FLOATS, self.length))
 
     def forward(self, T: FloatArray) -> FloatArray:
