@@ -273,22 +273,21 @@ def pair_sums(
     library = library_of(device, dtype)
     sums = [library.zeros(_counts(size, group)) for group in groups]
     step = max(MANY_ROWS, LARGE_FLOATS // int(starts[-1]))
+    # A single group is a product of an array with itself, which takes half of the operations.
+    single = len(groups) == 1
+    if weights is not None and single:
+        weights = np.sqrt(weights)
     for begin in range(0, n, step):
         rows = slice(begin, begin + step)
         x = library.take(np.ascontiguousarray(X[rows].T, dtype=dtype))
         weighted = x if weights is None else library.take(x * library.take(weights[rows]))
-        pairs = _products(library, [(x[a:], x[a]) for a in range(size)])
+        pairs = _products(library, [(x[a:], (weighted if single else x)[a]) for a in range(size)])
         for group, total in zip(groups, sums, strict=True):
             deadline.check()
-            if len(groups) == 1:
-                ending = pairs
-                if weights is not None:
-                    ending = _products(library, [(x[a:], weighted[a]) for a in range(size)])
-            else:
-                ending = _products(library, [(weighted[: b + 1], x[b]) for b in group])
+            ending = pairs if single else _products(library, [(weighted[: b + 1], x[b]) for b in group])
             total += ending @ pairs[starts[group.start] :].T
     totals = [library.give(total) for total in sums]
-    return totals[0].astype(dtype, copy=False) if len(groups) == 1 else _expanded(totals, size, dtype)
+    return totals[0].astype(dtype, copy=False) if single else _expanded(totals, size, dtype)
 
 
 def _products(library: ArrayLibrary, factors: list[tuple[Any, Any]]) -> Any:
