@@ -95,7 +95,7 @@ def test_probabilities_are_better_than_frequencies() -> None:
 
 
 def test_weights_are_repetitions() -> None:
-    X, score = table(100)
+    X, score = table(150)
     counts = np.random.default_rng(1).integers(1, 4, len(X))
     repeated = np.repeat(np.arange(len(X)), counts)
     one = additive().fit(X, score, sample_weight=counts)
