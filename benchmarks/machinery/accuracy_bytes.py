@@ -343,8 +343,10 @@ def draw_series(axis: Any, series: Sequence[Series], height: float) -> None:
         colour, marker = next(left[one.origin])
         line = ":" if one.origin == PRINTED else "-"
         axis.plot(*zip(*one.points, strict=True), color=colour, marker=marker, ls=line, ms=5, lw=1.2)
+        # Of few samples, there are fewer points.
+        at = min(max(one.at, -len(one.points)), len(one.points) - 1)
         axis.annotate(
-            one.name, one.points[one.at], one.offset, textcoords="offset points", color=colour,
+            one.name, one.points[at], one.offset, textcoords="offset points", color=colour,
             fontsize=height, path_effects=halo, annotation_clip=True,
         ).set_in_layout(False)  # fmt: skip
     axis.set_xscale("log")
