@@ -17,9 +17,10 @@ from qsdp.pricing.pool import alternated_pairs
 
 __all__ = ["AdditivePath"]
 
-#: Rows of a matrix, the largest ones, from whose signs signs alternate: with eigenvectors, they find neurons as good as
-#: those from as many random vectors, and depend neither on the order of the inputs nor on their signs.
-_STARTS = 32
+#: Numbers of rows of a matrix, the largest ones, from whose signs signs alternate, and of those whose sums and
+#: differences do, too. With eigenvectors, they find neurons as good as those from as many random vectors, and depend
+#: neither on the order of the inputs nor on their signs.
+_STARTS, _PAIRED = 32, 6
 
 #: Maximum number of neurons that a round adds: divided among the outputs, but at least the second number for each.
 _ADDED, _FEWEST_ADDED = 20, 5
@@ -281,7 +282,10 @@ class AdditivePath:
             M = self._correlations(column)
             order = np.argsort(-np.einsum("ij,ij->i", M, M), kind="stable")
             some = min(self._added, max(work, _FEWEST_ADDED))
-            starts = np.vstack([_eigenvectors(M, order[:some]), M[order[: min(_STARTS, work)]]])
+            rows = M[order[: min(_STARTS, work)]]
+            first, second = np.triu_indices(min(_PAIRED, len(rows)), 1)
+            pairs = (rows[first] + rows[second], rows[first] - rows[second])
+            starts = np.vstack([_eigenvectors(M, order[:some]), rows, *pairs])
             sums, U, V = alternated_pairs(M, starts)
             prices = sums / self._price
             _, first = np.unique(np.round(prices, 9 - int(np.log10(prices.max() or 1.0))), return_index=True)

@@ -84,7 +84,7 @@ def largest_constant(Z: FloatArray, smallest: float, tolerance: float) -> tuple[
     # Estimated duration of a step: of its eigendecomposition at first, later that of the step before.
     seconds, reason = EIGEN * N**3 / SECOND, f"no completion was reached in {MAX_STEPS} steps"
     for _ in range(MAX_STEPS):
-        if deadline.over() or deadline.left() < seconds:
+        if deadline.left() <= seconds:
             reason = "the time limit ended the search"
             break
         start = time.monotonic()
