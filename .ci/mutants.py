@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = {
     "qsdp/losses": "tests/losses tests/certificates/test_verification.py",
     "qsdp/pricing": "tests/pricing tests/column_generation/test_column_generation.py",
+    "qsdp/pricing/bound_trees.py": "tests/pricing tests/certificates/test_verification.py",
     "qsdp/certificates": "tests/certificates",
     "qsdp/encoding": "tests/encoding",
     "qsdp/encoding/reading_rule.py": "tests/encoding tests/tables",

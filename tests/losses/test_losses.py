@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
-from qsdp.losses import SCALAR_LOSSES, Absolute, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge, get_loss
+from qsdp.losses import SCALAR_LOSSES, Absolute, DataFit, Hinge, Huber, Logistic, Loss, Squared, SquaredHinge, get_loss
 
 ALL = [Squared(), Absolute(), Huber(), Huber(0.25), Logistic(), Hinge(), SquaredHinge()]
 REGRESSION = [loss for loss in ALL if not loss.labels]
@@ -512,3 +512,12 @@ def test_losses_are_immutable_values():
         Huber().delta = 2.0
     with pytest.raises(TypeError, match="abstract"):
         Loss()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_of_a_fit_keep_their_weights(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    target, prediction = rng.standard_normal((2, 9, 2))
+    weights, rows = rng.uniform(0.5, 2.0, 9), np.array([7, 1, 4])
+    fit = DataFit(get_loss("huber"), target, weights if weighted else None)
+    np.testing.assert_array_equal(fit.rows(rows).values(prediction[rows]), fit.values(prediction)[rows])

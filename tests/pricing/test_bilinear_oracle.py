@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp.pricing import BilinearOracle
+from qsdp.pricing.enumeration import Enumeration
+from qsdp.pricing.sign_vectors import signs_of
 
 
 def all_signs(n: int) -> np.ndarray:
@@ -225,6 +227,21 @@ def test_many_tables_agree_with_plain_enumeration(kind: str) -> None:
     result = BilinearOracle(19).prove(M)
     assert result.value == pytest.approx(truth, rel=1e-13)
     assert truth <= result.upper <= truth * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("n", "half"), [(12, True), (13, False), (17, True), (19, True)])
+def test_enumeration_visits_every_vector_above_the_level(n: int, half: bool) -> None:
+    # The search finds the optimum before, so no result of an oracle shows that a vector was left out.
+    rng = np.random.default_rng(n)
+    rows, start = rng.standard_normal((n, n)), np.zeros(n) if half else rng.standard_normal(n)
+    codes = np.arange(2**n)[:: 1 + half]
+    values = np.abs(start + signs_of(codes, n) @ rows).sum(axis=1)
+    for level in (0.0, float(np.quantile(values, 0.999))):
+        visited: list[np.ndarray] = []
+        assert Enumeration(rows).run(start, half=half, level=lambda at=level: at, accept=visited.append)
+        reached = np.concatenate(visited)
+        assert len(np.unique(reached)) == len(reached)
+        assert set(codes[values > level]) <= set(reached) <= set(codes)
 
 
 def test_time_limit_leaves_a_bound() -> None:
