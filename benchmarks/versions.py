@@ -20,7 +20,7 @@ METHODS = {
     "root_leaves": 1,  # of proofs, of which hundreds of inputs take the time and memory
     "statistics": 1,  # one pass over the rows, in parts or by Dask
     "encoding": 1,
-    "additive": 4,  # models with weights on inputs beside neurons: thresholds, beta and fits
+    "additive": 5,  # models with weights on inputs beside neurons: thresholds, beta and fits
     "estimators": 6,  # what they choose by default
     "distillation": 2,
     "time_limits": 1,  # what calls return when their limit ends them

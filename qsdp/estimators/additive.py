@@ -84,8 +84,8 @@ def fit_additive(
 
     Candidates have 0 or 19 thresholds per column, and neurons on all other inputs. For each, the loss on held-out
     rows is computed for decreasing beta, each fit from the one before, and the smallest one decides. Of the best
-    candidate, the half of the columns with the smallest effects is left out, again and again, until losses are larger
-    by two standard errors. The fewest columns whose loss exceeds the smallest one by a quarter of a standard error
+    candidate, the half of the columns with the smallest effects is left out, again and again, until two losses in a row
+    are larger by two standard errors. The fewest columns whose loss exceeds the smallest one by a quarter of a standard error
     remain, with 0 or 19 thresholds. Then the inputs and thresholds with an effect are also those of the neurons, and
     the half of them with the smallest effects is left out; this decides if it lowers the loss by two standard errors.
     If more inputs of neurons remain than have products of moderate size, those with the largest effects do. Of more
@@ -283,7 +283,9 @@ class _AdditiveSearch:
             selection = _Selection(new[-1] if new else source, kind, 0.5 if kind == "columns" or new else 1.0)
             new.append(self._select(tried, folds, selection))
             best, some = min(tried, key=_Tried.smallest), new[-1].candidates
-            hopeless = best.is_clear_gain(new[-1], counts)
+            # A poor half of the columns may come before a good one: noise in many hides what few of them have.
+            patience = 2 if kind == "columns" else 1
+            hopeless = len(new) >= patience and all(best.is_clear_gain(trial, counts) for trial in new[-patience:])
             # A single column with several inputs has no better half.
             stuck = selection.fraction < 1.0 and all(map(_Candidate.equals, some, selection.source.candidates))
             if stuck or hopeless or max(len(candidate.weighted) for candidate in some) == 1 or deadline.over():
