@@ -82,11 +82,11 @@ def fit_additive(
 ) -> AdditiveFit:
     """Choose thresholds, their products, and beta for a table, and fit the additive model with interactions.
 
-    Candidates have 0 or 19 thresholds per column, and neurons on all other inputs. For each, the loss on held-out
-    rows is computed for decreasing beta, each fit from the one before, and the smallest one decides. Of the best
-    candidate, the half of the columns with the smallest effects is left out, again and again, until two losses in a row
-    are larger by two standard errors. The fewest columns whose loss exceeds the smallest one by a quarter of a standard
-    error remain, with 0 or 19 thresholds. Then the inputs and thresholds with an effect are also those of the neurons, and
+    Candidates have 0 or 19 thresholds per column, and neurons on all other inputs. For each, the loss on held-out rows
+    is computed for decreasing beta, each fit from the one before, and the smallest one decides. Of the best candidate,
+    the half of the columns with the smallest effects is left out, again and again, until two losses in a row are larger
+    by two standard errors. The fewest columns whose loss exceeds the smallest one by a quarter of a standard error
+    remain, with 0 or 19 thresholds. Then the inputs and thresholds with an effect are also those of the neurons, and
     the half of them with the smallest effects is left out; this decides if it lowers the loss by two standard errors.
     If more inputs of neurons remain than have products of moderate size, those with the largest effects do. Of more
     than a thousand inputs, or fewer of tens of thousands of rows, those with the largest slopes at a zero network are
