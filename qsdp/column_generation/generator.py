@@ -117,7 +117,9 @@ def bilinear_part(
             (bound for bound in (dual, stored) if bound is not None), key=lambda bound: bound.value, default=None
         )
         master.add(pricing.seeds(_slope(problem, k, seeds[0]) if best is None else best.nu, seeds))
-    loop = partial(generate, tol=tol, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
+    # The bound of packed entries is proven for other floats in the end, and may then be a little lower.
+    aim = (1.0 - 2.0 * INNER) * tol if isinstance(master.program, PackedProgram) else tol
+    loop = partial(generate, tol=aim, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
     with few_threads(small=master.small):
         outcome = loop(master, pricing)
         program = master.program
