@@ -122,8 +122,12 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
     order = slice(None, None, -1)
     backwards = network.with_neurons(network.U[order], network.V[order], network.alpha[order], order)
     if network.blocks is not None:
-        data = cast(FormMap, problem.weight_map)
-        alone = data.factor * network.outputs(Blocks.from_layout(data.rows, network.layout))
+        # Entries are sums over neurons, which have the same rounding in any order if they are few.
+        data, layout = cast(FormMap, problem.weight_map), network.layout
+        neurons = layout.products(network.U.astype(np.float64), network.V.astype(np.float64), network.block)
+        entries = neurons.T.astype(np.longdouble) @ network.output_weights
+        entries[layout.weight_entries] += network.column_weights
+        alone = (data.rows @ (data.scales[:, None] * entries)).astype(np.float64)
     else:
         U, V = network.U.astype(np.float64), network.V.astype(np.float64)
         alone = problem.weight_map.products(U, V) @ network.output_weights
