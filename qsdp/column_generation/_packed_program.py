@@ -98,7 +98,7 @@ class _SampledLoss(ValueLoss):
         assert point.nu is not None
         # Passes over the samples take longer, and this bound is that of column generation, so it is the best one.
         scale = min(1.0, largest)
-        return self._fit.projected_dual_value(point.nu, scale), scale
+        return self._fit.dual_value(scale * self._fit.project(point.nu)), scale
 
     def images(self, vectors: FloatArray) -> FloatArray:
         return np.zeros((len(vectors), 0))

@@ -176,10 +176,6 @@ class DataFit:
             return -math.inf
         return -float(np.sum(self.weighted(self.loss.conjugates(inside, self.target))))
 
-    def projected_dual_value(self, nu: FloatArray, scale: float) -> float:
-        """Return `dual_value` at a multiple, at most one, of the projection of `nu`."""
-        return self.dual_value(scale * self.project(nu))
-
     def guarded_dual_value(self, nu: FloatArray) -> float:
         """Return `dual_value` minus an allowance for rounding, relative to the magnitudes of its terms."""
         value = self.dual_value(nu)
