@@ -42,6 +42,9 @@ _MAX_INPUTS, _MAX_OPERATIONS = 1000, 2**34
 #: Maximum number of inputs and thresholds of neurons after a selection: a neuron on hundreds costs many bits.
 _MAX_MEMBERS = 100
 
+#: Maximum number for refine="exact": the optimum of so many inputs is mostly proven in seconds, of 90 it never was.
+_MAX_PROVEN = 35
+
 #: A path ends when so many steps in a row together reduce the held-out loss by less than this fraction.
 _FLAT, _GAIN = 2, 0.005
 
@@ -88,9 +91,9 @@ def fit_additive(
     by two standard errors. The fewest columns whose loss exceeds the smallest one by a quarter of a standard error
     remain, with 0 or 19 thresholds. Then the inputs and thresholds with an effect are also those of the neurons, and
     the half of them with the smallest effects is left out; this decides if it lowers the loss by two standard errors.
-    If more inputs of neurons remain than have products of moderate size, those with the largest effects do. Of more
-    than a thousand inputs, or fewer of tens of thousands of rows, those with the largest slopes at a zero network are
-    first those of the neurons.
+    If more inputs of neurons remain than have products of moderate size, or than 35 with ``refine="exact"``, those with
+    the largest effects do. Of more than a thousand inputs, or fewer of tens of thousands of rows, those with the
+    largest slopes at a zero network are first those of the neurons.
 
     Parameters
     ----------
@@ -101,7 +104,7 @@ def fit_additive(
     weights : ndarray of shape (n,), optional
         Weights of the rows in the training problem, with those of classes.
     options : TrainingOptions
-        Of which loss and beta are used.
+        Of which loss, beta and refine are used.
     max_categories : int
         Largest number of categories of a column that have bits.
     """
@@ -111,7 +114,7 @@ def fit_additive(
     encoding, sets = _with_thresholds(standard, table, samples.weights)
     encoding = standardised(encoding, encoding.encode(table), samples.weights)
     problem = options.problem(encoding.encode(table), coded, weights, samples.repetitions)
-    search = _AdditiveSearch(problem, encoding, options.beta)
+    search = _AdditiveSearch(problem, encoding, options.beta, _MAX_PROVEN if options.refine == "exact" else _MAX_MEMBERS)
     # Products are too small for more threads, which made fits to 3,000 to 16,000 rows 1.3 to 2.2 times slower.
     with blas_threads(1):
         with options.choosing("thresholds and beta"):
@@ -219,11 +222,14 @@ class _AdditiveSearch:
     encoding : Encoding
     beta : float or str
         As passed by the user.
+    limit : int
+        Maximum number of inputs of neurons after a selection.
     """
 
     problem: TrainingProblem
     encoding: Encoding
     beta: float | str
+    limit: int
 
     @cached_property
     def _above(self) -> npt.NDArray[np.bool_]:
@@ -332,8 +338,8 @@ class _AdditiveSearch:
 
     @property
     def _max_members(self) -> int:
-        """Largest number of inputs of neurons, by the number of their products with each other on all rows."""
-        return min(_MAX_MEMBERS, int(np.sqrt(2.0 * _MAX_PRODUCTS / len(self.problem.X))))
+        """Largest number of inputs of neurons after a selection, also by the number of their products on all rows."""
+        return min(self.limit, int(np.sqrt(2.0 * _MAX_PRODUCTS / len(self.problem.X))))
 
     def _on_all_rows(self, tried: _Tried) -> _Candidate:
         """Return the candidate that the selections which led to those of the folds choose on all rows."""
