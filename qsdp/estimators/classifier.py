@@ -69,8 +69,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         total weight, that of all samples divided by the number of classes. Classes missing in a dict have weight 1.
     activation : None, str, (a, b, c) or PolynomialActivation, default="auto"
         None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
-        ``network_.to_polynomial()`` converts exactly to a standard one with that activation. "auto": "relu_like", and
-        None for networks on blocks.
+        ``network_.to_polynomial()`` converts exactly to a standard one with that activation. "auto": None for
+        additive models and for networks on blocks, otherwise "relu_like".
     levels : int, default=2
         Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Levels are useful for
         activations with a linear or constant part, and for a fixed number of neurons.

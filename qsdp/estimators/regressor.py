@@ -46,8 +46,8 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
         "squared" as in the paper, "absolute", "huber", or a loss object of `qsdp.losses`. "auto" is "squared".
     activation : None, str, (a, b, c) or PolynomialActivation, default="auto"
         None or "bilinear": the network :math:`\sum_j \alpha_j (x^T u_j)(x^T v_j)`. A polynomial: a network that
-        ``network_.to_polynomial()`` converts exactly to a standard one with that activation. "auto": "relu_like", and
-        None for networks on blocks.
+        ``network_.to_polynomial()`` converts exactly to a standard one with that activation. "auto": None for
+        additive models and for networks on blocks, otherwise "relu_like".
     levels : int, default=2
         Number M + 1 of values -M, -M + 2, ..., M of a first-layer weight, 2 (binary) to 128. Levels are useful for
         activations with a linear or constant part, and for a fixed number of neurons.

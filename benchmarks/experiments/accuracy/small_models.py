@@ -313,10 +313,10 @@ def _better_proven(grids: Mapping[str, Grid]) -> str:
 
     (first, second), scores = proven_rivals.TREES, "FasterRisk"
     return (
-        f"- a few thresholds are accurate enough: optimal trees of up to depth 4 have {size(first, first)} ({first};"
+        f"- a few thresholds are accurate enough: optimal trees of up to depth 4 take {size(first, first)} ({first};"
         f" {behind(first)} in the median of {len(grids[first])} sets) or {size(second, second)} ({second};"
         f" {behind(second)}), the default network {size(first, DEFAULT)}. On the {len(grids[scores])} sets of two"
-        f" classes, sparse scores have {size(scores, scores)} ({scores}; {behind(scores)}), the network"
+        f" classes, sparse scores take {size(scores, scores)} ({scores}; {behind(scores)}), the network"
         f" {size(scores, DEFAULT)};"
     )
 
@@ -330,8 +330,8 @@ def _better_linear(models: Mapping[str, list[dict[str, Any]]], means: Mapping[st
         return f"{100 * test:.1f} % accuracy in {bits:,.0f} bits"
 
     one = f"logistic regression rounded to 8 bits reaches {shown(linear)}, {SIZES[0]} neurons {shown(network)}"
-    every = f"it reaches {_in_words(means[linear])}, {_in_words(means[SAME_INPUTS])} on the inputs that the network"
-    every += f" chose, and the default network {_in_words(means[DEFAULT])}"
+    every = f"rounded logistic regression reaches {_in_words(means[linear])}, on the network's inputs"
+    every += f" {_in_words(means[SAME_INPUTS])}, and the default network {_in_words(means[DEFAULT])}"
     return f"- a linear model is accurate enough: on breast-cancer-wisconsin, {one}. Averaged over all sets, {every};"
 
 

@@ -464,15 +464,15 @@ def quotes(records: Records) -> dict[str, str]:
         return {}
     # A bound is rounded up: "within 0.33 %" must hold for a gap of 0.3305 %.
     gap = math.ceil(1e4 * best["gap"]) / 100.0
-    said = f"of the MNIST test images in {best['bytes'] / 1e3:.1f} kB: {best['neurons']} binary convolutions, within "
-    said += f"{gap:.2f} % of the best objective of all such networks"
-    accuracy_of_best = f"{100 * best['test_accuracy']:.1f} %"
-    answer = f"{accuracy_of_best} {said}"
+    said = f"{best['neurons']} binary convolutions, within {gap:.2f} % of the best objective of all such networks"
+    size, accuracy_of_best = f"{best['bytes'] / 1e3:.1f} kB", f"{100 * best['test_accuracy']:.1f} %"
+    answer = f"{accuracy_of_best} of the MNIST test images correctly, in {size}: {said}"
     rivals = where(records, kind="binary_cnn", data="mnist", samples=TRAINING)
     if cnn := chosen([entry for record in rivals for entry in record.measured["entries"]], best["bytes"]):
         said += f"; a binary CNN trained by gradients reaches {100 * cnn['test_accuracy']:.1f} % in "
         said += f"{cnn['bytes'] / 1e3:.1f} kB, without a bound"
-    return {"answer": answer, "short": table_row(f"**{accuracy_of_best}**", said)}
+    short = f"of the MNIST test images are classified correctly by a network of {size}: {said}"
+    return {"answer": answer, "short": table_row(f"**{accuracy_of_best}**", short)}
 
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
