@@ -254,6 +254,19 @@ def _transition_claim(records: Records) -> Claim:
     return judged(here("Fig. 2"), statement, parts)
 
 
+#: The answer on top of the page.
+ANSWER = """\
+The paper claims that deep quadratic networks need ReLinear to train stably, and with it beat conventional, parabolic,
+compact and square-activation networks. On small networks for digits, parabolic and polynomial neurons trained as usual
+[do not converge]{relinear_digits: trained regularly = 1 supported} in {relinear_digits: trained regularly} runs. With
+ReLinear, quadratic networks are not shown to be more accurate than
+[conventional ones]{relinear_digits: beats the conventional = 1 inconclusive} or than
+[other quadratic families]{relinear_digits: It beats = 3 inconclusive}, nor one training rule to be better than
+[another]{relinear_digits: Shrinking gradients = 1 inconclusive}. Square activations should fail to converge at three
+rates, but [do so]{relinear_digits: square activations do not = 1 contradicted} in only
+{relinear_digits: square activations do} runs.
+"""
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("relinear", "quadratic")
 EXPERIMENT = experiment_in(

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machinery import draw
-from benchmarks.machinery.common import Records, experiment_in, grid, where
+from benchmarks.machinery.common import Records, experiment_in, geometric, grid, where
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged, not_measured
 from benchmarks.methods.quadratic_theory import amplification, output_change, output_range
 from benchmarks.papers.noel import get_family
@@ -153,10 +153,19 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "input", "output less that at 0", per_row=3, marks=False) if panels else None
 
 
+def base_of_bounds(records: Records) -> tuple[float, int]:
+    """Return the factor of a layer in the ratio of the bounds on both gradients, 0 if unknown, and how many depths."""
+    bounds = {
+        r.case["depth"]: np.log(r.measured["quadratic"] / r.measured["conventional"])
+        for r in where(records, kind="gradient")
+    }
+    base = float(np.exp(np.polyfit(list(bounds), list(bounds.values()), 1)[0])) if len(bounds) > 1 else 0.0
+    return base, len(bounds)
+
+
 def claims(records: Records) -> list[Claim]:
     proven, kinds = f"Theory: {PAPER}", {kind: where(records, kind=kind) for kind in CHECKS}
-    bounds = {r.case["depth"]: np.log(r.measured["quadratic"] / r.measured["conventional"]) for r in kinds["gradient"]}
-    base = float(np.exp(np.polyfit(list(bounds), list(bounds.values()), 1)[0])) if len(bounds) > 1 else 0.0
+    base, depths = base_of_bounds(records)
     grown = {record.case["family"]: dict(enumerate(record.measured["growth"])) for record in kinds["range"]}
     slight = {
         f"{name}: {word} than a thousandfold": compare(grown.get(name, {}), 1e3, less=word == "less", log=True)
@@ -171,7 +180,7 @@ def claims(records: Records) -> list[Claim]:
             f"{proven}, equation (33)",
             "The amplification of a quadratic network is 2^H times that of a conventional one.",
             [abs(base - 2.0) < 0.1] if base else [],
-            f"{base:.3f}^H, {len(bounds)} depths",
+            f"{base:.3f}^H, {depths} depths",
         ),
         not_measured(
             f"{proven}, Propositions 3 and 4",
@@ -197,6 +206,28 @@ def claims(records: Records) -> list[Claim]:
         ),
     ]
 
+
+def quotes(records: Records) -> dict[str, str]:
+    """Return the factor of a layer in the amplification, and the mean growth of the outputs' range by family."""
+    base, depths = base_of_bounds(records)
+    found = {"amplification": f"{base:.2f}^H"} if depths > 1 else {}
+    for record in where(records, kind="range"):
+        # Growth is compared by ratios in the claim, whose mean is geometric.
+        found[record.case["family"]] = f"{geometric(record.measured['growth']):,.0f}-fold"
+    return found
+
+
+#: The answer on top of the page.
+ANSWER = """\
+The paper claims that a deep quadratic network reacts hugely to a slight change of its parameters. It
+[does]{relinear_theory: A slight change = 1 supported}: where the parameters are three times as large, the range of its
+outputs grows {relinear_theory.quadratic}, that of a conventional network {relinear_theory.conventional}. But at depth H
+its bound on the gradient is [not 2^H times]{relinear_theory: The amplification = 1 contradicted} the conventional one,
+but {relinear_theory.amplification} times, and only {relinear_theory: printed numbers of parameters} networks have the
+[printed numbers of parameters]{relinear_theory: printed numbers of parameters = 1 contradicted}. Not measured are
+[convergence in the limit]{relinear_theory: With the rates of (38) = 1 not measured} and
+[networks for large images]{relinear_theory: Quadratic ResNets = 1 not measured}.
+"""
 
 #: Methods whose versions are stored with the records.
 MEASURED = ("relinear", "quadratic")

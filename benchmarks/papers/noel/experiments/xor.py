@@ -97,6 +97,15 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: The answer on top of the page.
+ANSWER = """\
+The paper claims that one quadratic neuron learns XOR, with a hyperbola as boundary from a random start and an ellipse
+from the identity. It [learns XOR]{xor: learns XOR = 1 supported} in {xor: learns XOR} runs, and the boundary of a
+random start is [most often a hyperbola]{xor: random start = 1 supported} ({xor: random start}) when the four points are
+first right. From the identity, it is an ellipse at that time, but
+[no longer after 200 epochs]{xor: Identity as = 1 contradicted}.
+"""
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("quadratic",)
 EXPERIMENT = experiment_in(__name__, "XOR by one quadratic neuron", SOURCE, version=2)
