@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import qsdp
-from benchmarks.papers.noel import MultiStart, QuadraticLogisticRegression, StartStatistics
-from benchmarks.papers.tomic import BPLSRegressor, BPLSReport
 from qsdp.baselines import AffineForm, History, TrainedLayer, quantize_layers
 from qsdp.baselines.backprop import FloatNetwork, ReLUNetwork
 
@@ -90,8 +88,6 @@ def shown():
         "generation": qsdp.column_generation(problem),
         "bound": qsdp.maxcut_bound(np.eye(4) + 1.0),
         "chain": quantize_layers([TrainedLayer(AffineForm(np.eye(3, 5))), TrainedLayer(FORM)], X, 60, random_state=0),
-        "starts": MultiStart(QuadraticLogisticRegression(n_epochs=5), 3, random_state=0).fit(X, np.sign(y)),
-        "untrained": MultiStart(QuadraticLogisticRegression()),
         "relu": RELU,
         "quantized relu": RELU.quantized(3),
         "float": FloatNetwork(np.random.default_rng(0).standard_normal((2, 4, 3)), np.ones((4, 2))),
@@ -104,18 +100,14 @@ def shown():
         "planted": qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0),
         "history": HISTORY,
         "no history": History(),
-        "passes": BPLSRegressor((4,), passes=3, references=True, random_state=0).fit(X, y).report_,
-        "no passes": BPLSReport(),
-        "accuracies": StartStatistics.of([0.5, 0.75, np.nan]),
-        "diverged": StartStatistics.of([np.nan]),
     }
 
 
 NAMES = (
     "result", "refined", "vector", "certificate", "relaxation", "covariance", "network",
-    "polynomial", "generation", "bound", "chain", "starts", "untrained", "relu",
+    "polynomial", "generation", "bound", "chain", "relu",
     "quantized relu", "float", "rounding", "form", "forms", "problem", "classes", "regression", "planted", "history",
-    "no history", "passes", "no passes", "accuracies", "diverged",
+    "no history",
 )  # fmt: skip
 
 
@@ -145,16 +137,3 @@ def test_names_of_data_are_escaped():
     history = History(loss=[1.0], score=[1.0], extra={evil: [1.0]}, stopped=evil)
     assert table(history._repr_html_())["stopped"] == evil
     assert evil in table(history._repr_html_())
-
-
-# --- estimators: below scikit-learn's diagram ---------------------------------------------------------
-
-
-def below(estimator):
-    """Return what stands below the diagram, after checking that both ways of notebooks show it."""
-    assert estimator._repr_html_().endswith(estimator._panel())
-    assert estimator._repr_mimebundle_()["text/html"].endswith(estimator._panel())
-    return estimator._panel()
-
-
-# --- names that are not to be trusted, and objects that are large ------------------------------

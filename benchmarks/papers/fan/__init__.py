@@ -35,7 +35,7 @@ _PLACES = {
         "QuadraticNeurons",
         "SquareActivationLinear",
     ),
-    "resnet": ("QResNet",),
+    "resnet": ("QResNet", "resnet_parameters"),
     "rules": ("ReLinear", "parameter_groups"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}

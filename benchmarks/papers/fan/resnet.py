@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.papers.fan.neurons import CONVOLUTIONS, check_family, draw_conventional
+from benchmarks.papers.fan.networks import count_trainable
+from benchmarks.papers.fan.neurons import CONVOLUTIONS, CompactConv2d, check_family, draw_conventional
 from qsdp._utils.validation import check_flag, check_integer
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["QResNet"]
+__all__ = ["QResNet", "resnet_parameters"]
 
 #: "linear" is the conventional network.
 _FAMILIES = ("linear", *CONVOLUTIONS)
@@ -132,3 +133,20 @@ class QResNet(nn.Module):
         x = torch.relu(self.stem_norm(self.stem(x)))
         logits: Tensor = self.classifier(self.blocks(x).mean(dim=(2, 3)))
         return logits
+
+
+def resnet_parameters(depth: int, family: str = "fan", *, separate_biases: bool = False, **options: Any) -> int:
+    """Return the number of parameters of a `QResNet`, without allocating them.
+
+    Parameters
+    ----------
+    depth, family, **options
+        As in `QResNet`.
+    separate_biases : bool, default=False
+        Count one bias for each convolution of a compact neuron, as the paper does, although they add up to one bias.
+    """
+    network = QResNet(depth, family, **options, device="meta")
+    total: int = count_trainable(network)
+    if check_flag("separate_biases", separate_biases):
+        total += sum(module.n_neurons for module in network.modules() if isinstance(module, CompactConv2d))
+    return total

@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, geometric, grid, where
 from benchmarks.machinery.verdicts import Claim, compare, exact, judged, not_measured
-from benchmarks.methods.quadratic_theory import amplification, output_change, output_range
+from benchmarks.papers.fan.jacobians import amplification, output_change, output_range
 from benchmarks.papers.noel import get_family
 from benchmarks.runner import Record
 from qsdp.baselines import AffineForm, TrainedLayer, relu
@@ -93,8 +93,7 @@ def gradients(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def resnet(case: dict[str, Any]) -> dict[str, Any]:
-    from benchmarks.methods.quadratic_theory import resnet_parameters
-    from benchmarks.papers.fan import QResNet, count_trainable
+    from benchmarks.papers.fan import QResNet, count_trainable, resnet_parameters
 
     options = {name: case[name] for name in ("family", "width", "rezero")}
     return {

@@ -123,7 +123,7 @@ def stacked(networks: Sequence[Any]) -> Any:
 
 def _sizes(network: Any) -> list[float]:
     """Return the mean magnitude over polynomial pieces of the coefficient of every power."""
-    from benchmarks.methods.quadratic_theory import polynomial_pieces
+    from benchmarks.papers.fan.pieces import polynomial_pieces
 
     pieces = polynomial_pieces(network.trained_layers(), -5.0, 5.0)
     return [float(f"{size:.4g}") for size in np.mean([np.abs(piece.coefficients) for piece in pieces], axis=0)]

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.methods.quadratic_theory import resnet_parameters
 from benchmarks.papers.fan import (
     QResNet,
     ReLinear,
@@ -18,6 +17,7 @@ from benchmarks.papers.fan import (
     ReZero,
     count_trainable,
     parameter_groups,
+    resnet_parameters,
     start_conventional,
     transfer_weights,
 )

@@ -10,15 +10,11 @@ import pytest
 import torch
 from scipy.interpolate import CubicSpline
 
-from benchmarks.methods.quadratic_theory import (
-    dimension_bounds,
-    family_dimension,
-    input_jacobian,
-    polynomial_pieces,
-    spline_network,
-)
-from benchmarks.methods.quadratic_theory.dimension import PRIME, modular_rank
 from benchmarks.papers.fan import ReLinearNetwork, start_random
+from benchmarks.papers.fan.dimension import PRIME, dimension_bounds, family_dimension, modular_rank
+from benchmarks.papers.fan.jacobians import input_jacobian
+from benchmarks.papers.fan.pieces import polynomial_pieces
+from benchmarks.papers.fan.splines import spline_network
 from benchmarks.papers.noel import get_family
 from qsdp import QuadraticForm
 

@@ -22,8 +22,8 @@ from benchmarks.data.toys import make_nonlinear_clusters
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, by, experiment_in, grid, where
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, compare, exact, judged
-from benchmarks.methods.quadratic_theory import classify_conics
 from benchmarks.papers import noel
+from benchmarks.papers.noel.conics import classify_conics
 from benchmarks.runner import Record
 from qsdp.networks import QuadraticForm
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.machinery.common import Records, by, experiment_in, grid, timed, where
 from benchmarks.machinery.verdicts import Claim, exact
-from benchmarks.methods.quadratic_theory import network_operations
 from benchmarks.papers.noel import LOSSES, Descent, Layer, QuadraticNetwork, get_family, starting_parameters
+from benchmarks.papers.noel.counts import network_operations
 
 SOURCE = "Noel, Muthiah-Nakarajan, Oswal"
 HEADS = ("linear", "qnn", "rpqnn")

@@ -18,8 +18,8 @@ from benchmarks.data.toys import make_xor
 from benchmarks.machinery import draw
 from benchmarks.machinery.common import Records, experiment_in, grid, where
 from benchmarks.machinery.verdicts import Claim, exact, judged, share
-from benchmarks.methods.quadratic_theory import classify_conic
 from benchmarks.papers.noel import LOSSES, Descent, Layer, QuadraticNetwork
+from benchmarks.papers.noel.conics import classify_conic
 from benchmarks.runner import Record
 from qsdp.networks import QuadraticForm
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from quadratic_reference import Counted, LoopLayer, TorchNetwork, counted, plain, random_layer, random_network, since
 
-from benchmarks.methods.quadratic_theory import (
+from benchmarks.papers.noel import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
+from benchmarks.papers.noel.counts import (
     count_operations,
     count_parameters,
     printed_extra_operations,
     printed_total_operations,
 )
-from benchmarks.papers.noel import FAMILIES, LOSSES, Descent, QuadraticNetwork, get_family, starting_parameters
 from benchmarks.papers.noel.maps import COUPLINGS
 from qsdp.exceptions import InvalidInputError
 

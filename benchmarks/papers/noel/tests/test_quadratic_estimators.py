@@ -10,7 +10,6 @@ from scipy.special import expit
 from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
-from benchmarks.methods.quadratic_theory import classify_conic
 from benchmarks.papers.noel import (
     FAMILIES,
     LOSSES,
@@ -21,6 +20,7 @@ from benchmarks.papers.noel import (
     get_family,
     starting_parameters,
 )
+from benchmarks.papers.noel.conics import classify_conic
 
 Logistic, Network = QuadraticLogisticRegression, QuadraticNetworkClassifier
 both = pytest.mark.parametrize("estimator", [Logistic, Network], ids=["logistic", "network"])
@@ -147,6 +147,20 @@ def test_a11_starts_of_an_estimator(shared: bool) -> None:
     losses = LOSSES["binary_cross_entropy"].values(starts.decision(X), targets)
     # Each sample's loss is taken before its step, in the last epoch.
     assert losses.mean() < starts.history_.loss[-1] < 1.3 * losses.mean()
+    assert "10 in " in displayed(starts)
+    assert "not yet" in displayed(MultiStart(estimator))
+
+
+def displayed(shown: MultiStart | StartStatistics) -> str:
+    return shown._repr_mimebundle_()["text/plain"]
+
+
+def test_statistics_leave_diverged_starts_out() -> None:
+    statistics = StartStatistics.of([0.5, 0.75, np.nan])
+    assert (statistics.mean, statistics.best, statistics.worst) == (0.625, 0.75, 0.5)
+    assert (statistics.n_starts, statistics.n_diverged) == (3, 1)
+    assert "3, of which 1 diverged" in displayed(statistics)
+    assert "none of them" in displayed(StartStatistics.of([np.nan]))
 
 
 # -- to quantization -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
-from benchmarks.papers.tomic import BPLSClassifier, BPLSRegressor, training
+from benchmarks.papers.tomic import BPLSClassifier, BPLSRegressor, BPLSReport, training
 from qsdp import QSDPWarning
 from qsdp.baselines import History
 from qsdp.datasets import load_mnist
@@ -139,6 +139,14 @@ def test_interrupt_keeps_the_passes_made(monkeypatch: pytest.MonkeyPatch) -> Non
         model = BPLSClassifier((5,), tau_max=9, callback=interrupt, **options).fit(X, CODES)
     two = BPLSClassifier((5,), tau_max=1, **options).fit(X, CODES)
     np.testing.assert_array_equal(model.decision_function(X), two.decision_function(X))
+
+
+def test_notebooks_show_the_passes_and_what_they_are_compared_with() -> None:
+    report = BPLSRegressor((4,), passes=3, references=True, random_state=0).fit(X, LINEAR).report_
+    summary = report._repr_mimebundle_()["text/plain"]
+    assert "3 in " in summary
+    assert all(name in summary for name in ("layer 2", *report.references))
+    assert "0 in " in BPLSReport()._repr_mimebundle_()["text/plain"]
 
 
 # -- images -------------------------------------------------------------------------------------------

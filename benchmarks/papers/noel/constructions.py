@@ -5,22 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy
 
 from benchmarks.papers.noel.network import Layer
-from qsdp._utils.validation import FloatArray, check_choice, check_matrix, check_numbers, check_real
+from qsdp._utils.validation import FloatArray, check_matrix, check_numbers, check_real
 from qsdp.exceptions import InvalidInputError
 
-__all__ = ["ball_neurons", "ellipsoid_neurons"]
-
-#: Families that can represent ellipsoids; those built here for the last two have axes parallel to the input axes.
-_FAMILIES = ("qnn", "fan_compact", "fan")
+__all__ = ["ellipsoid_neurons"]
 
 
-def ellipsoid_neurons(
-    X: Any, labels: Any, centres: Any, shapes: Any, *, confidence: float = 0.999, family: str = "qnn"
-) -> Layer:
-    r"""Return a layer of C neurons, each positive on its own cluster and negative on all others.
+def ellipsoid_neurons(X: Any, labels: Any, centres: Any, shapes: Any, *, confidence: float = 0.999) -> Layer:
+    r"""Return a layer of C full quadratic neurons, each positive on its own cluster and negative on all others.
 
     Let :math:`q_k(x) = (x - c_k)^T P_k (x - c_k)` be at most :math:`r_k` on cluster k and at least :math:`R_k > r_k` on
     the others. Neuron k is :math:`z_k = s_k ((r_k + R_k)/2 - q_k(x))` with
@@ -35,10 +29,9 @@ def ellipsoid_neurons(
         Class numbers 0 to C - 1; each must occur.
     centres : array-like of shape (C, d)
     shapes : array-like of shape (C, d, d)
-        Positive definite matrices; they must be diagonal for the families "fan_compact" and "fan".
+        Positive definite matrices.
     confidence : float, default=0.999
         1 - epsilon, between 1/2 and 1.
-    family : {"qnn", "fan_compact", "fan"}, default="qnn"
 
     Returns
     -------
@@ -53,10 +46,8 @@ def ellipsoid_neurons(
 
     Notes
     -----
-    This corrects section 6.1 of Noel, Muthiah-Nakarajan and Oswal. Separating ellipsoids are sufficient, not necessary;
-    `separate` decides whether any quadric separates a cluster.
+    This corrects section 6.1 of Noel, Muthiah-Nakarajan and Oswal. Separating ellipsoids are sufficient, not necessary.
     """
-    check_choice("family", family, _FAMILIES)
     confidence = _confidence(confidence)
     X, centres = check_matrix("X", X), check_matrix("centres", centres)
     C, d = centres.shape
@@ -64,8 +55,6 @@ def ellipsoid_neurons(
     if labels.shape != (len(X),) or not np.array_equal(np.unique(labels), np.arange(C)):
         raise InvalidInputError(f"labels must be {len(X)} class numbers, with each of 0 to {C - 1}")
     P = _definite(shapes, C, d)
-    if family != "qnn" and np.any(P[:, ~np.eye(d, dtype=bool)]):
-        raise InvalidInputError(f"shapes must be diagonal for {family!r}, which has no full quadratic form")
     inner, outer = np.empty(C), np.empty(C)
     for k in range(C):
         away = X - centres[k]
@@ -76,47 +65,10 @@ def ellipsoid_neurons(
                 f"the ellipsoid of cluster {k} does not separate it: the farthest of its points is at {inner[k]:.4g}, "
                 f"the nearest of another cluster at {outer[k]:.4g}"
             )
-    return _layer(centres, P, inner, outer, confidence, family)
+    return _layer(centres, P, inner, outer, confidence)
 
 
-def ball_neurons(centres: Any, radii: Any, *, confidence: float = 0.999, family: str = "qnn") -> Layer:
-    r"""Return the layer of `ellipsoid_neurons` for clusters inside disjoint balls, without knowing their points.
-
-    It equals the layer of `ellipsoid_neurons` with :math:`P_k = I`, :math:`r_k = \rho_k^2` and
-    :math:`R_k = \min_{j \ne k} (|c_j - c_k| - \rho_j)^2`.
-
-    Parameters
-    ----------
-    centres : array-like of shape (C, d), C >= 2
-    radii : array-like of shape (C,)
-    confidence, family
-        See `ellipsoid_neurons`.
-
-    Raises
-    ------
-    InvalidInputError
-        Two balls meet.
-    """
-    check_choice("family", family, _FAMILIES)
-    confidence, centres = _confidence(confidence), check_matrix("centres", centres)
-    C, d = centres.shape
-    radii = check_numbers("radii", radii, f"({C},)")
-    if radii.shape != (C,) or np.any(radii < 0.0) or C < 2:
-        raise InvalidInputError(f"radii must be {C} numbers >= 0, one for each of at least two centres; got {radii!r}")
-    apart = scipy.spatial.distance.cdist(centres, centres) - radii[None, :] - radii[:, None]
-    np.fill_diagonal(apart, np.inf)
-    if not apart.min() > 0.0:
-        first, second = sorted(int(k) for k in np.unravel_index(apart.argmin(), apart.shape))
-        raise InvalidInputError(f"the balls {first} and {second} intersect, so balls do not separate their clusters")
-    nearest = scipy.spatial.distance.cdist(centres, centres) - radii[None, :]
-    np.fill_diagonal(nearest, np.inf)
-    P = np.broadcast_to(np.eye(d), (C, d, d))
-    return _layer(centres, P, radii**2, nearest.min(axis=1) ** 2, confidence, family)
-
-
-def _layer(
-    centres: FloatArray, P: FloatArray, inner: FloatArray, outer: FloatArray, confidence: float, family: str
-) -> Layer:
+def _layer(centres: FloatArray, P: FloatArray, inner: FloatArray, outer: FloatArray, confidence: float) -> Layer:
     strength = 2.0 * np.log(confidence / (1.0 - confidence))
     # With a single cluster, any finite level works.
     outer = np.where(np.isfinite(outer), outer, inner + strength)
@@ -124,13 +76,7 @@ def _layer(
     Q = -slopes[:, None, None] * P
     W = -2.0 * np.einsum("kij,kj->ki", Q, centres)
     b = slopes * (levels - np.einsum("ki,kij,kj->k", centres, P, centres))
-    if family == "qnn":
-        return Layer("qnn", {"Q": Q, "W": W, "b": b}, "sigmoid")
-    powers = np.diagonal(Q, axis1=1, axis2=2)
-    if family == "fan_compact":
-        return Layer("fan_compact", {"Wr": W, "Wb": powers, "c": b}, "sigmoid")
-    linear = {"Wr": W, "br": b, "Wg": np.zeros_like(W), "bg": np.ones_like(b)}
-    return Layer("fan", linear | {"Wb": powers, "c": np.zeros_like(b)}, "sigmoid")
+    return Layer("qnn", {"Q": Q, "W": W, "b": b}, "sigmoid")
 
 
 def _confidence(confidence: float) -> float:

@@ -1,28 +1,24 @@
-"""Counts of parameters, multiplications and memory of layers, as implemented here and as printed in the paper."""
+"""Counts of parameters and multiplications of layers, as implemented here and as printed in the paper."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.papers.noel.families import get_family
 from benchmarks.papers.noel.maps import Map, PowerMap, QuadraticFormMap
 from benchmarks.papers.noel.network import QuadraticNetwork
-from qsdp._utils.validation import check_flag, check_integer
+from qsdp._utils.validation import check_integer
 from qsdp.exceptions import InvalidInputError
 
 __all__ = [
     "Operations",
-    "count_cached",
     "count_operations",
     "count_parameters",
     "network_operations",
-    "printed_extra_memory",
     "printed_extra_operations",
     "printed_total_operations",
-    "resnet_parameters",
 ]
 
 
@@ -56,7 +52,7 @@ def count_parameters(family: str, n: int, m: int) -> int:
     --------
     A network 784 - 30 - 10 with a linear hidden layer:
 
-    >>> from benchmarks.methods.quadratic_theory import count_parameters
+    >>> from benchmarks.papers.noel.counts import count_parameters
     >>> [count_parameters("linear", 784, 30) + count_parameters(head, 30, 10) for head in ("linear", "qnn", "rpqnn")]
     [23860, 28510, 24170]
     """
@@ -98,11 +94,6 @@ def network_operations(network: QuadraticNetwork) -> Operations:
     return total
 
 
-def count_cached(family: str, n: int, m: int) -> int:
-    """Return how many numbers are kept for the backward pass of one sample, besides the layer's inputs and z."""
-    return get_family(family).n_cached(*_sizes(n, m))
-
-
 def printed_extra_operations(family: str, n: int, m: int) -> Operations:
     """Return the multiplications of a layer beyond those of a linear layer, as in Table 1 of the paper.
 
@@ -115,12 +106,6 @@ def printed_extra_operations(family: str, n: int, m: int) -> Operations:
         products = m * n * (n + 1) // 2 + m * n
         return Operations(products, m * n, products)
     return Operations(m * n + m, m * n + 2 * m, 3 * m * n - n + 7 * m)
-
-
-def printed_extra_memory(family: str, n: int, m: int) -> int:
-    """Return the stored numbers of a layer beyond those of a linear layer, as in Table 2 of the paper."""
-    n, m = _sizes(n, m)
-    return m * n * (n + 1) // 2 + 2 * m * n if _printed(family) == "qnn" else m * n + 3 * m
 
 
 def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, int]:
@@ -154,25 +139,6 @@ def printed_total_operations(family: str, widths: Sequence[int]) -> tuple[int, i
     if family == "linear":
         return sum(m * n for n, m in layers), sum(2 * m * n + m + 2 * n for n, m in layers[1:])
     return sum(2 * m * n + m for n, m in layers), sum(4 * m * n + 6 * m + n for n, m in layers[1:])
-
-
-def resnet_parameters(depth: int, family: str = "fan", *, separate_biases: bool = False, **options: Any) -> int:
-    """Return the number of parameters of a `benchmarks.papers.fan.QResNet`, without allocating them.
-
-    Parameters
-    ----------
-    depth, family, **options
-        As in `QResNet`.
-    separate_biases : bool, default=False
-        Count one bias for each convolution of a compact neuron, as the paper does, although they add up to one bias.
-    """
-    from benchmarks.papers.fan import CompactConv2d, QResNet, count_trainable
-
-    network = QResNet(depth, family, **options, device="meta")
-    total: int = count_trainable(network)
-    if check_flag("separate_biases", separate_biases):
-        total += sum(module.n_neurons for module in network.modules() if isinstance(module, CompactConv2d))
-    return total
 
 
 def _printed(family: str) -> str:

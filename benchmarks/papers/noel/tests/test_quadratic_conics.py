@@ -1,4 +1,4 @@
-"""Conics and data: rows A-12 and A-14."""
+"""Kinds of conics: row A-14."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.methods.quadratic_theory import classify_conic, classify_conics
+from benchmarks.papers.noel.conics import classify_conic, classify_conics
 from qsdp import QuadraticForm
 from qsdp.exceptions import InvalidInputError
-
-# -- A-14: conics --------------------------------------------------------------------------------------
 
 CONICS = {
     "ellipse": ([[2.0, 0.3], [0.3, 1.0]], [1.0, -2.0], -5.0),

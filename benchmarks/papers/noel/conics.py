@@ -32,7 +32,7 @@ def classify_conic(form: Any, *, tol: float = 1e-9) -> str:
     Examples
     --------
     >>> import qsdp
-    >>> from benchmarks.methods.quadratic_theory import classify_conic
+    >>> from benchmarks.papers.noel.conics import classify_conic
     >>> classify_conic(qsdp.QuadraticForm([[1.0, 0.0], [0.0, 4.0]], s0=-1.0))
     'ellipse'
     """

@@ -79,7 +79,7 @@ def polynomial_pieces(layers: Sequence[TrainedLayer], low: float, high: float) -
     >>> import numpy as np
     >>> from qsdp import QuadraticForm
     >>> from qsdp.baselines import TrainedLayer, relu
-    >>> from benchmarks.methods.quadratic_theory import polynomial_pieces
+    >>> from benchmarks.papers.fan.pieces import polynomial_pieces
     >>> hidden = TrainedLayer(QuadraticForm([[[1.0]]], [[0.0]], [-1.0]), relu)
     >>> layers = [hidden, TrainedLayer(QuadraticForm([[[0.0]]], [[2.0]]))]
     >>> [(round(piece.low, 9), round(piece.high, 9)) for piece in polynomial_pieces(layers, -2.0, 2.0)]

@@ -77,7 +77,7 @@ def spline_network(spline: scipy.interpolate.PPoly, *, dtype: Any = None, device
     --------
     >>> import numpy as np, torch
     >>> from scipy.interpolate import CubicSpline
-    >>> from benchmarks.methods.quadratic_theory import spline_network
+    >>> from benchmarks.papers.fan.splines import spline_network
     >>> spline = CubicSpline(np.arange(5.0), [0.0, 2.0, 1.0, 3.0, 0.0], bc_type="natural")
     >>> x = np.linspace(0.0, 4.0, 50)
     >>> outputs = spline_network(spline)(torch.as_tensor(x)[:, None])[:, 0].detach().numpy()
@@ -113,7 +113,7 @@ def spline_error_constant(m: int) -> Fraction:
 
     Examples
     --------
-    >>> from benchmarks.methods.quadratic_theory import spline_error_constant
+    >>> from benchmarks.papers.fan.splines import spline_error_constant
     >>> spline_error_constant(2)
     Fraction(5, 384)
     """

@@ -63,23 +63,22 @@ def family_dimension(
     ----------
     widths : sequence of int
         d_0, ..., d_H.
-    family : {"fan", "fan_compact", "parabolic", "poly2", "qnn", "linear", "square_act"}, default="fan"
-        Neurons of all layers, with the identity between layers; "square_act" has squares between linear layers.
-        "rpqnn" is "parabolic".
+    family : {"fan", "square_act"}, default="fan"
+        Fan's neurons in all layers, with the identity between layers, or linear layers with squares between them.
     random_state : int, Generator, RandomState or None
     n_draws : int, default=2
         Number of draws; the largest rank counts.
 
     Examples
     --------
-    >>> from benchmarks.methods.quadratic_theory import family_dimension
+    >>> from benchmarks.papers.fan.dimension import family_dimension
     >>> family_dimension([2, 2, 1])
     FamilyDimension(dimension=12, n_parameters=27)
     >>> family_dimension([2, 2, 1], "square_act")
     FamilyDimension(dimension=6, n_parameters=9)
     """
     layout = _checked_widths(widths)
-    layer = _LAYERS["parabolic" if family == "rpqnn" else check_choice("family", family, _LAYERS)]
+    layer = _LAYERS[check_choice("family", family, _LAYERS)]
     n_draws = check_integer("n_draws", n_draws, minimum=1)
     rng = check_random_state(random_state)
     jacobians = [_jacobian(layout, layer, family == "square_act", rng) for _ in range(n_draws)]
@@ -204,20 +203,12 @@ def _rows(factor: IntArray, X: IntArray) -> IntArray:
     return factor[:, :, None] * with_one[:, None, :] % PRIME
 
 
-def _factors(X: IntArray, theta: IntArray, shift: int) -> tuple[IntArray, IntArray, IntArray]:
+def _factors(X: IntArray, theta: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     n = X.shape[1]
     wr, br, wg, bg = theta[:, :n], theta[:, n], theta[:, n + 1 : 2 * n + 1], theta[:, 2 * n + 1]
-    U, V = _affine(X, wr, br), _affine(X, wg, (bg + shift) % PRIME)
+    U, V = _affine(X, wr, br), _affine(X, wg, bg)
     in_inputs = (V[:, :, None] * wr % PRIME + U[:, :, None] * wg % PRIME) % PRIME
     return U * V % PRIME, in_inputs, np.concatenate([_rows(V, X), _rows(U, X)], axis=2)
-
-
-def _parabolic(X: IntArray, theta: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    return _factors(X, theta, 0)
-
-
-def _poly2(X: IntArray, theta: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    return _factors(X, theta, 1)
 
 
 def _powers(X: IntArray, theta: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -229,37 +220,7 @@ def _powers(X: IntArray, theta: IntArray) -> tuple[IntArray, IntArray, IntArray]
 
 def _fan(X: IntArray, theta: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     split = 2 * (X.shape[1] + 1)
-    return _sum(_factors(X, theta[:, :split], 0), _powers(X, theta[:, split:]))
-
-
-def _compact(X: IntArray, theta: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    n = X.shape[1]
-    z, in_inputs, in_parameters = _sum(_linear(X, theta[:, : n + 1]), _powers(X, _with_zero(theta[:, n + 1 :])))
-    return z, in_inputs, in_parameters[:, :, :-1]
-
-
-def _qnn(X: IntArray, theta: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return sum over i <= j of u_ij x_i x_j, + w.x + b."""
-    n = X.shape[1]
-    i, j = np.triu_indices(n)
-    z, in_inputs, in_parameters = _linear(X, theta[:, : n + 1])
-    u = theta[:, n + 1 :]
-    products = X[:, i] * X[:, j] % PRIME
-    slopes = np.zeros((len(X), len(i), n), dtype=np.int64)
-    pairs = np.arange(len(i))
-    slopes[:, pairs, i] += X[:, j]
-    slopes[:, pairs, j] += X[:, i]
-    from_products = _product(np.broadcast_to(u, (len(X), *u.shape)), slopes)
-    packed = np.broadcast_to(products[:, None, :], (len(X), len(theta), len(i)))
-    return (
-        (z + _product(products, u.T)) % PRIME,
-        (in_inputs + from_products) % PRIME,
-        np.concatenate([in_parameters, packed], axis=2),
-    )
-
-
-def _with_zero(weights: IntArray) -> IntArray:
-    return np.column_stack([weights, np.zeros(len(weights), dtype=np.int64)])
+    return _sum(_factors(X, theta[:, :split]), _powers(X, theta[:, split:]))
 
 
 def _sum(
@@ -270,11 +231,6 @@ def _sum(
 
 
 _LAYERS = {
-    "linear": _Layer(lambda n: n + 1, _linear),
     "fan": _Layer(lambda n: 3 * n + 3, _fan),
-    "fan_compact": _Layer(lambda n: 2 * n + 1, _compact),
-    "parabolic": _Layer(lambda n: 2 * n + 2, _parabolic),
-    "poly2": _Layer(lambda n: 2 * n + 2, _poly2),
-    "qnn": _Layer(lambda n: (n + 1) * (n + 2) // 2, _qnn),
     "square_act": _Layer(lambda n: n + 1, _linear),
 }
