@@ -520,7 +520,7 @@ def _searched(
 ) -> ColumnGenerationResult:
     """Search for the global optimum, from a known relaxation and network if there are any."""
     with timed_stage(timings, "refine"), options.refining():
-        return column_generation(problem, time_limit=None, random_state=rng, verbose=options.verbose, **known)
+        return column_generation(problem, random_state=rng, verbose=options.verbose, **known)
 
 
 def _shaped(relaxation: Relaxation, options: TrainingOptions) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import importlib
 import inspect
 import re
 import typing
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -208,3 +211,92 @@ def test_habits_of_scikit_learn_are_understood(verbose: Any, capsys: pytest.Capt
     assert bool(capsys.readouterr().err) == bool(verbose)
     assert other.resample(9.0, n_jobs=-1).network.n_neurons == 9
     assert TrainingOptions(n_neurons=8.0).n_neurons.__class__ is int
+
+
+REFERENCE = ("qsdp", *(f"qsdp.{name}" for name in ("losses", "paper", "encoding", "export", "plotting", "datasets")))
+REFERENCE += ("qsdp.baselines", "qsdp.relaxation.backends", "qsdp.exceptions")
+
+#: Parameters with several defaults in public signatures: the reason for each.
+DIFFERENCES: dict[str, dict[Any, str]] = {
+    "activation": {
+        None: "the bilinear network of the paper",
+        "auto": "estimators and `distill`: decided by the encoding or the model",
+    },
+    "allocation": {
+        "equal": "functions: the paper's algorithm",
+        "proportional": "estimators: less noise of unequal classes",
+    },
+    "beta": {
+        0.1: "functions: a number as in the paper",
+        "auto": "estimators: decided by the data",
+        "0.1%": "`distill`: outputs of models have no noise",
+        None: "`refit` and `certify_stream`: that of the problem or relaxation",
+    },
+    "columns": {None: "`Effects`: all", False: "`simulate`: whether entries are columns"},
+    "constant": {None: "`Patches`: by the polarity of the pixels", 1.0: "`Windows`: values are standardised"},
+    "digits": {4: "printed formulas", 8: "Verilog, which computes with them"},
+    "encoding": {"auto": "estimators: decided by the table", "both": "encoders"},
+    "learning_rate": {0.1: "baselines", 0.5: "ReLU networks: with the scales of their first layer"},
+    "levels": {2: "binary networks", None: "`resample`: those of the result"},
+    "loss": {"squared": "functions", "auto": "estimators: by the kind of target", None: "`refit`: that of the problem"},
+    "max_iter": {None: "the solver decides", 500: "bounds on sign problems"},
+    "method": {"adaptive": "shaping", "auto": "`to_polynomial`: by the activation"},
+    "n_neurons": {
+        250: "functions: a size of the paper",
+        None: "estimators: as many as are needed",
+        100: "baselines, whose weights are real",
+        1000: "baselines matched layer by layer",
+        10: "planted networks",
+    },
+    "n_thresholds": {3: "tables in bits", 0: "additive models: weights first"},
+    "optimizer": {"sgd": "baselines of the paper", "adam": "straight-through training"},
+    "output": {0: "the first", None: "`FiltersDisplay`: all"},
+    "random_state": {0: "functions", None: "estimators and their methods, as in scikit-learn"},
+    "refine": {
+        "none": "functions: the paper's algorithm",
+        "polish": "estimators: more accurate",
+        None: "`resample`: that of the result",
+    },
+    "scale": {"auto": "networks of every activation", "neuron": "ReLU networks, which are homogeneous"},
+    "size": {3: "`Patches`, in pixels", 5: "`Windows`, in steps"},
+    "solver": {"auto": "this package's solvers", "scs": "programs as printed, by CVXPY"},
+    "start": {None: "no warm start", 0: "as `list.index`", "random": "straight-through training"},
+    "tol": {
+        1e-6: "functions",
+        1e-3: "estimators: sampling noise is larger",
+        1e-9: "`refit`: the second layer alone, a small problem",
+    },
+    "weight": {None: "numbers: no weights", 1.0: "CVXPY expressions: a factor"},
+    "verbose": {False: "functions, which loops call", None: "estimators: bars in notebooks only, for long fits"},
+}
+
+
+def is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not hasattr(value, "get_params")
+
+
+def public_callables() -> dict[str, Any]:
+    """Collect the functions, classes and methods of the reference, by name."""
+    found: dict[str, Any] = {}
+    for module in map(importlib.import_module, REFERENCE):
+        for name in module.__all__:
+            value = getattr(module, name)
+            found[name] = value
+            if inspect.isclass(value):
+                methods = inspect.getmembers(value, lambda each: inspect.isroutine(each))
+                # scikit-learn writes the methods `set_..._request`.
+                found |= {f"{name}.{key}": each for key, each in methods if key[0] != "_" and key[:4] != "set_"}
+    # Callers do not construct records.
+    return {name: value for name, value in found.items() if callable(value) and not is_record(value)}
+
+
+def test_a_parameter_has_one_default_but_for_a_reason() -> None:
+    defaults: dict[str, set[str]] = defaultdict(set)
+    for function in public_callables().values():
+        with contextlib.suppress(ValueError):  # without a signature, such as exceptions
+            for parameter in inspect.signature(function).parameters.values():
+                if parameter.default is not inspect.Parameter.empty:
+                    defaults[parameter.name].add(repr(parameter.default))
+    assert {"time_limit", "n_jobs", "device"} <= defaults.keys() - DIFFERENCES.keys()
+    several = {name: values for name, values in defaults.items() if len(values) > 1}
+    assert several == {name: set(map(repr, reasons)) for name, reasons in DIFFERENCES.items()}

@@ -88,7 +88,7 @@ def _certify() -> Callable[[], Any]:
 
 def _column_generation() -> Callable[[], Any]:
     problem = _problem()
-    return lambda: qsdp.column_generation(problem, random_state=0)
+    return lambda: qsdp.column_generation(problem, random_state=0, time_limit=60.0)
 
 
 def _polish() -> Callable[[], Any]:

@@ -31,7 +31,7 @@ def relaxation(problem: qsdp.TrainingProblem, **options: Any) -> tuple[Callable[
 
 def proof(problem: qsdp.TrainingProblem, **options: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     """Prove a global optimum by column generation."""
-    return lambda: qsdp.column_generation(problem, random_state=0, **options), bounded
+    return lambda: qsdp.column_generation(problem, random_state=0, **{"time_limit": 60.0, **options}), bounded
 
 
 def polish(

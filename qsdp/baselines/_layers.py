@@ -13,6 +13,7 @@ from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_bits, format_count, format_number
 from qsdp._utils.validation import (
     FloatArray,
+    RandomState,
     ReadOnlyArrays,
     _show,
     check_integer,
@@ -157,7 +158,7 @@ def quantize_layers(
     X: Any,
     n_neurons: int | Sequence[int] = 1000,
     *,
-    random_state: Any = None,
+    random_state: RandomState = 0,
     verbose: bool | int = False,
     **options: Any,
 ) -> QuantizedChain:
@@ -174,7 +175,8 @@ def quantize_layers(
         Data on which the networks are to agree.
     n_neurons : int or sequence of int
         Number of neurons of every layer's network, or of each.
-    random_state : int, Generator, RandomState or None
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sampling and the polish of all layers.
     verbose : bool or int, default=False
         Show a progress bar for the layers and bars for each layer's stages; see `qsdp.solve_and_sample`.
     **options

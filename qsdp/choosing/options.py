@@ -192,7 +192,10 @@ class TrainingOptions(Options):
     allocation: str = choice(
         "equal",
         ALLOCATIONS,
-        "How neurons are divided among several outputs; see `qsdp.sample_network`.",
+        """
+        How neurons are divided among several outputs; see `qsdp.sample_network`. Equally, as in the paper's algorithm;
+        estimators default to "proportional", which samples the outputs of unequal classes with less noise.
+        """,
         "How neurons are divided among outputs: ",
     )
     time_limit: float | None = option(
@@ -239,7 +242,10 @@ class TrainingOptions(Options):
     verbose: Any = option(
         False,
         "bool or int",
-        "Show a progress bar for every stage, on standard error or in a notebook.",
+        """
+        Show a progress bar for every stage, on standard error or in a notebook. Estimators default to bars in notebooks
+        only, for long fits; functions are silent because loops call them.
+        """,
         lambda name, value: check_verbose(value),
     )
 

@@ -111,7 +111,7 @@ def _certificate(network: BilinearNetwork, problem: TrainingProblem, bound_type:
             return certificate
         # The gradient at the network is not a useful dual vector if the network is not optimal.
         generated = column_generation(
-            problem, relaxation=relaxation, start=network, time_limit=None, random_state=0, verbose=True
+            problem, relaxation=relaxation, start=network, random_state=0, verbose=True
         ).certificate
     if generated.proof is None or generated.lower_bound <= certificate.lower_bound:
         return certificate

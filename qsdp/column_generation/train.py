@@ -35,7 +35,7 @@ def column_generation(
     problem: TrainingProblem,
     *,
     tol: float = 1e-6,
-    time_limit: float | None = 60.0,
+    time_limit: float | None = None,
     relaxation: Relaxation | None = None,
     start: BilinearNetwork | ColumnGenerationResult | None = None,
     random_state: RandomState = 0,
@@ -55,9 +55,9 @@ def column_generation(
         If the loss adds up over outputs, they are trained one after the other.
     tol : float, default=1e-6
         Relative gap at which to stop, > 0.
-    time_limit : float or None, default=60.0
+    time_limit : float, optional
         Seconds, > 0, checked between steps of every round; the current step is finished, then the certificate of the
-        best network with the best bound is computed. None means no limit.
+        best network with the best bound is computed. Without it, Ctrl-C ends the search in the same way.
     relaxation : Relaxation, optional
         Relaxation of the same problem. The first neurons are sampled from it, and its bound is the first one. By
         default, it is solved here beyond 28 columns, in at most a quarter of the time.
@@ -117,7 +117,7 @@ def column_generation(
                 limit.expire()
         if start is None and not problem.loss.quadratic and suits_packed(Instance.from_problem(problem)):
             with deadline.fraction(FIRST_TRY):
-                first = column_generation(_quadratic_model(problem), tol=ROUGH, time_limit=None, verbose=verbose)
+                first = column_generation(_quadratic_model(problem), tol=ROUGH, verbose=verbose)
             start = first.network
             if first.status == "interrupted":
                 limit.expire()

@@ -117,7 +117,7 @@ class Encoding(Summarized):
 
     # -- evaluation ----------------------------------------------------------------------------------------
 
-    def encode(self, table: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    def encode(self, table: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike = "float64") -> npt.NDArray[Any]:
         """Compute the inputs, of shape (n, width), with little temporary memory.
 
         Parameters

@@ -68,7 +68,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
     cut : float, optional
         Number of standard deviations from the mean, > 0, at which numbers are clipped: quadratic functions extrapolate
         badly to outliers, and bounded inputs suit fixed-point arithmetic.
-    dtype : data type, default=numpy.float64
+    dtype : data type, default="float64"
         Data type of the output; integers only if all inputs are bits, of which ``numpy.int8`` takes a byte each.
 
     Attributes
@@ -127,7 +127,7 @@ class TableEncoder(StoredArguments, TransformerMixin, BaseEstimator):  # type: i
         max_categories: int = EncodingRule.max_categories,
         handle_unknown: str = "warn",
         cut: float | None = EncodingRule.cut,
-        dtype: Any = np.float64,
+        dtype: Any = "float64",
     ) -> None:
         self._keep(locals())
 

@@ -106,7 +106,8 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         Relative gap at which the solver of the relaxation stops; see `qsdp.solve_relaxation`. The default is far
         below the gap of a network of the default size.
     allocation : {"equal", "proportional"}, default="proportional"
-        How neurons are divided among several outputs; see `qsdp.sample_network`.
+        How neurons are divided among several outputs; see `qsdp.sample_network`. Functions default to "equal", as the
+        paper's algorithm; in proportion, the outputs of unequal classes are sampled with less noise.
     time_limit : float or None, default=None
         Seconds, > 0, for the whole fit, at least half of them for a refinement by "polish" or "exact". None: no limit
         for the relaxation, 120 seconds for such a refinement. Infinity: no limit at all. The limit is checked between
@@ -127,7 +128,7 @@ class QuantizedNetworkClassifier(ClassifierMixin, Explained):  # type: ignore[mi
         `tol`.
     verbose : bool, int or None, default=None
         Show a progress bar for every stage, on standard error or in a notebook. None: in notebooks only, once a fit
-        has taken two seconds.
+        has taken two seconds. Functions default to False because loops call them.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ _CHECKS: Checks = {
     "_score_range": lambda value: True,
     "_input_moments": lambda value: value is None or type(value) is dict,
     "_importances": lambda value: True,
-    "_trained_beta": lambda value: is_number(value) and value >= 0.0,
+    "_trained_beta": lambda value: is_number(value) and value > 0.0,
     "_in_batches": lambda value: type(value) is bool,
     "_refined": lambda value: is_text(value) and value in REFINEMENTS,
 }

@@ -60,7 +60,7 @@ def polish(
     max_sweeps: int = MAX_SWEEPS,
     restarts: int = 0,
     time_limit: float | None = None,
-    random_state: RandomState = None,
+    random_state: RandomState = 0,
     callback: Callback | None = None,
     n_jobs: int | None = None,
     verbose: bool | int = False,
@@ -92,7 +92,7 @@ def polish(
     time_limit : float, optional
         Seconds, > 0, checked before every evaluation of the loss; the current step is finished, and the result is
         evaluated.
-    random_state : int, Generator, RandomState or None
+    random_state : int, Generator, RandomState or None, default=0
         Used for restarts, and for neurons whose second-layer weight is zero.
     callback : callable, optional
         Called as ``callback(sweep, objective)`` after every sweep, numbered from 1 over all starts.
@@ -179,7 +179,7 @@ def improve(
     max_sweeps: int = MAX_SWEEPS,
     restarts: int = 0,
     time_limit: float | None = None,
-    random_state: RandomState = None,
+    random_state: RandomState = 0,
     callback: Callback | None = None,
     n_jobs: int | None = None,
     verbose: bool | int = False,

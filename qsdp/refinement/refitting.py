@@ -70,7 +70,7 @@ def refit(
         Another loss for the second layer. Targets of two values in each column become labels or classes if the loss
         requires these. The lower bound of the problem does **not** apply to the result: see Notes.
     beta : float, optional
-        Another weight of the penalty, >= 0. By default that of the problem; with another loss, the same fraction of
+        Another weight of the penalty, > 0. By default that of the problem; with another loss, the same fraction of
         the smallest value at which no neuron of the network is used.
     alpha_bits : int, optional
         Number of bits of each second-layer weight, 2 to 16, its sign included: an integer times one scale of single
@@ -80,7 +80,8 @@ def refit(
         keeps all neurons and one magnitude per output, the storage of a sampled network; signs of weights
         move into the first layer.
     tol : float, default=1e-9
-        Relative duality gap of the convex problem, > 0.
+        Relative duality gap of the convex problem over the second layer alone, > 0; the gap to networks with other
+        neurons does not depend on it. It is smaller than `tol` of a relaxation because the problem is smaller.
     time_limit : float, optional
         Seconds, > 0, checked between iterations. After it, the best free weights so far are returned, or those of
         `network` if none are better. Shared magnitudes are computed without a limit.

@@ -27,7 +27,7 @@ _SOLVERS = {
 }
 _TRAINED = ("BackpropRegressor", "StraightThroughRegressor", "ReLUNetworkClassifier")
 _EXACT = "qsdp.certify(network, problem, bound_type='exact'"
-_GENERATION = "tol=1e-14, time_limit=None)"
+_GENERATION = "tol=1e-14)"
 
 #: Long functions, as a process runs them.
 LONG = {
@@ -129,7 +129,7 @@ SHORT: dict[str, Call] = {
     "solve_and_sample": lambda problem, seed: qsdp.solve_and_sample(
         problem.X, problem.y, 12, problem.beta, problem.loss, refine="polish", random_state=seed
     ),
-    "column_generation": lambda problem, seed: qsdp.column_generation(problem, random_state=seed, time_limit=None),
+    "column_generation": lambda problem, seed: qsdp.column_generation(problem, random_state=seed),
     "certify": _certified,
     "QuantizedNetworkRegressor": _fitted(qsdp.QuantizedNetworkRegressor, n_neurons=10, tol=1e-2),
     **{f"baselines.{name}Regressor": _fitted(getattr(baselines, f"{name}Regressor")) for name in _BASELINES},

@@ -21,7 +21,7 @@ SMOOTH = ("squared", "logistic", "squared_hinge", "huber", "cross_entropy")
 
 def check(problem: Any, **options: Any) -> qsdp.ColumnGenerationResult:
     """Check that the optimum is proven, and that the proof's parts hold by themselves."""
-    result = qsdp.column_generation(problem, tol=1e-9, time_limit=None, **options)
+    result = qsdp.column_generation(problem, tol=1e-9, **options)
     optimum = enumerated_optimum(problem, **TIGHT)
     assert (result.status, result.certificate.bound_type) == ("optimal", "exact")
     assert result.lower_bound <= optimum * (1.0 + 1e-9)

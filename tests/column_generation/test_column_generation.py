@@ -429,7 +429,7 @@ def test_time_limits(problem: TrainingProblem) -> None:
         assert result.status in {"time limit", "optimal"}
         assert result.lower_bound <= optimum
         assert result.objective >= optimum * (1 - 1e-7)
-    assert solve(problem, time_limit=None).objective == pytest.approx(optimum, rel=1e-7)
+    assert solve(problem).objective == pytest.approx(optimum, rel=1e-7)
 
 
 @pytest.mark.parametrize("problem", ENDING, ids=repr)
@@ -451,11 +451,11 @@ def test_the_round_in_which_time_ends_is_the_last(problem: TrainingProblem) -> N
 @pytest.mark.usefixtures("expensive")
 def test_without_a_limit_the_speed_of_the_machine_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(2, 8, 40, beta=0.05)
-    results = [solve(problem, time_limit=None)]
+    results = [solve(problem)]
     for tick in (0.0, 1e4):
         clock = itertools.count()
         monkeypatch.setattr("qsdp._utils.deadline.time.monotonic", lambda: tick * next(clock))  # noqa: B023
-        results.append(solve(problem, time_limit=None))
+        results.append(solve(problem))
     histories = [[dataclasses.replace(one, seconds=0.0) for one in result.history] for result in results]
     assert histories[0] == histories[1] == histories[2]
     assert len({result.lower_bound for result in results}) == 1
@@ -476,7 +476,7 @@ def test_cutting_planes_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
     X = rng.standard_normal((40, 12))
     problem = TrainingProblem(X, X[:, 0] * X[:, 1] + rng.standard_normal(40), beta=0.1)
     relaxation = solve_relaxation(problem)
-    result = column_generation(problem, time_limit=None, relaxation=relaxation, callback=stop_after(3))
+    result = column_generation(problem, relaxation=relaxation, callback=stop_after(3))
     check_valid(result, problem)
     assert result.lower_bound > 1.01 * relaxation.lower_bound
     # The rounds tell the same bound as the certificate, which carries the cuts.

@@ -26,7 +26,7 @@ def test_the_enumerated_optimum_is_reached_and_proven(seed: int, loss: str) -> N
     C = 3 if loss == "cross_entropy" else 1 + seed % 2
     # More samples than packed entries, and fewer, take different restricted problems.
     problem = random_problem(seed, loss, n=60 if seed % 2 else 12, n_outputs=C)
-    result = qsdp.column_generation(problem, tol=1e-7, time_limit=None)
+    result = qsdp.column_generation(problem, tol=1e-7)
     expected = optimum(problem)
     assert (result.status, result.certificate.bound_type) == ("optimal", "exact")
     assert result.objective == pytest.approx(expected, rel=1e-6)
@@ -42,7 +42,7 @@ def test_weights_are_linear_blocks_of_side_one(seed: int, loss: str) -> None:
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, 30)
     problem = random_problem(seed, loss, n=30, n_outputs=3 if loss == "cross_entropy" else 2, sample_weight=weights)
     twin = twin_of(problem)
-    one, two = (qsdp.column_generation(each, tol=1e-8, time_limit=None) for each in (problem, twin))
+    one, two = (qsdp.column_generation(each, tol=1e-8) for each in (problem, twin))
     assert one.objective == pytest.approx(two.objective, rel=1e-7)
     first, second = one.predict(problem.X), two.predict(twin.X)
     if loss == "cross_entropy":
@@ -55,9 +55,9 @@ def test_weights_are_linear_blocks_of_side_one(seed: int, loss: str) -> None:
 def test_a_network_and_an_earlier_result_are_starts(loss: str) -> None:
     problem = random_problem(3, loss, n=40)
     start = random_network(np.random.default_rng(0), problem, 5)
-    first = qsdp.column_generation(problem, start=start, time_limit=None)
+    first = qsdp.column_generation(problem, start=start)
     assert first.status == "optimal"
-    again = qsdp.column_generation(problem.with_beta(0.7 * problem.beta), start=first, time_limit=None)
+    again = qsdp.column_generation(problem.with_beta(0.7 * problem.beta), start=first)
     assert again.status == "optimal"
     assert again.objective == pytest.approx(optimum(again.problem), rel=1e-6)
 
@@ -65,7 +65,7 @@ def test_a_network_and_an_earlier_result_are_starts(loss: str) -> None:
 def test_a_relaxation_gives_weights_and_neurons_to_start_from() -> None:
     problem = random_problem(2, "squared", n=40, n_outputs=2)
     relaxation = qsdp.solve_relaxation(problem)
-    result = qsdp.column_generation(problem, relaxation=relaxation, time_limit=None)
+    result = qsdp.column_generation(problem, relaxation=relaxation)
     assert result.status == "optimal"
     assert relaxation.lower_bound <= result.objective <= relaxation.objective * 1.5
 

@@ -482,6 +482,7 @@ def test_values_that_contradict_each_other(tmp_path: Path) -> None:
                 "lower_bound": 2.0, "objective": 1.0, "bound_type": "sdp"
             })},
             "refined": {"_refined": stored("best")},
+            "beta": {"_trained_beta": stored(0.0)},
             "other": {"other_": stored(1)},
             "batches": {"_in_batches": stored(1)},
             "loss": {"loss": stored("best" if kind == "entropy" else "cross_entropy")},

@@ -145,7 +145,7 @@ def test_it_is_above_the_relaxation_and_below_the_optimum(loss: str) -> None:
     plain = qsdp.solve_relaxation(problem, tol=1e-7)
     best = planes_of(problem, 4).best
     assert best is not None
-    optimum = qsdp.column_generation(problem, time_limit=None)
+    optimum = qsdp.column_generation(problem)
     assert optimum.status == "optimal"
     assert plain.lower_bound < best.value <= optimum.objective * (1.0 + 1e-9)
     # More than a quarter of what the relaxation leaves open.
@@ -161,7 +161,7 @@ def test_many_samples_enter_through_their_gram_matrix() -> None:
     rng = np.random.default_rng(7)
     X = rng.standard_normal((200, 8))
     problem = qsdp.TrainingProblem(X, np.sign(X[:, 0] * X[:, 1] - X[:, 2]), beta=5.0)
-    optimum = qsdp.column_generation(problem, time_limit=None)
+    optimum = qsdp.column_generation(problem)
     best = planes_of(problem, 3).best
     assert best is not None
     assert qsdp.solve_relaxation(problem).lower_bound < best.value <= optimum.objective * (1.0 + 1e-9)

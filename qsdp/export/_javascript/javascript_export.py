@@ -77,7 +77,7 @@ class JavaScriptModule(Summarized):
         return f"JavaScriptModule(name={self.name!r}, n_data={self.n_data}, n_code={self.n_code})"
 
 
-def to_js(model: Any, *, name: str = "model", encoder: Any = None) -> JavaScriptModule:
+def to_js(model: Any, *, name: str = "qsdp_model", encoder: Any = None) -> JavaScriptModule:
     """Export a model to one ES module without dependencies, for browsers and Node, with TypeScript declarations.
 
     Parameters
@@ -87,7 +87,7 @@ def to_js(model: Any, *, name: str = "model", encoder: Any = None) -> JavaScript
         `QuantizedNetworkClassifier` or `QuantizedNetworkRegressor`, alone or at the end of a pipeline, which takes
         rows of a table. A network or form on blocks with its `encoder`, or an estimator whose encoding is
         `qsdp.encoding.Patches`, takes images.
-    name : str, default="model"
+    name : str, default="qsdp_model"
         Name of the files.
     encoder : Patches, optional
         The fitted encoder of a network on blocks without an estimator.
