@@ -1,4 +1,4 @@
-"""Main loop of the inner problem: ascent steps, attempts to prove a bound, and the best pair of point and bound."""
+r"""Search for the inner problem :math:`\max \mathrm{tr}(Y^T B Y)`: trust-region ascent, and proofs of a bound."""
 
 from __future__ import annotations
 
@@ -6,15 +6,190 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
 
 from qsdp._utils import deadline
+from qsdp._utils.numeric import EPS
 from qsdp._utils.progress import NO_BAR, ProgressBar
-from qsdp._utils.tuning import INNER, NEGLIGIBLE, PATIENCE, SMALL
+from qsdp._utils.truncated_newton import ACCEPTED, Step, newton_step
+from qsdp._utils.tuning import GAIN, INNER, MAX_STEPS, NEGLIGIBLE, PATIENCE, PROGRESS, ROUGH, SMALL
 from qsdp._utils.validation import FloatArray
-from qsdp.inner_problem.ascent import Ascent
 from qsdp.inner_problem.form import Certifier, Form
 
-__all__ = ["BoundSearch", "DualPair", "SearchOptions"]
+__all__ = ["Ascent", "BoundSearch", "DualPair", "SearchOptions"]
+
+
+class Ascent:
+    r"""Trust-region Newton method for the factor Y of the semidefinite program.
+
+    Parameters
+    ----------
+    form : Form
+    Y : ndarray of shape (N, p)
+        Starting point, with rows of any length.
+    split : int
+        Number of columns of Y that multiply the matrix with the positive sign.
+
+    Attributes
+    ----------
+    Y, split, G
+        The current factor, and B Y.
+    weights : ndarray of shape (N,)
+        Metric of the rows: the multipliers, except small ones, which are raised to a minimum.
+    z : ndarray of shape (N,)
+        :math:`\langle y_i, (B Y)_i \rangle`, which are the multipliers if Y is stationary; they sum to the value.
+    value : float
+        Objective value of Y, the sum of `z`.
+    gradient : float
+        Norm of the gradient relative to the multipliers, in the metric of the weights.
+    multiplications : float
+        Number of multiplications done so far.
+
+    Notes
+    -----
+    The method is Steihaug's truncated conjugate gradients with the diagonal of multipliers as preconditioner and
+    metric. The rank of an optimum is about a third of the rank that avoids spurious stationary points (Barvinok,
+    Pataki; Boumal, Voroninski, Bandeira). Near an optimum, vanishing columns are therefore dropped, which makes
+    products cheaper and the Hessian regular.
+    """
+
+    Y: FloatArray
+    split: int
+    G: FloatArray
+    z: FloatArray
+    weights: FloatArray
+    value: float
+    gradient: float
+
+    def __init__(self, form: Form, Y: FloatArray, split: int) -> None:
+        self.form, self.shrinking = form, True
+        # The largest entry of the matrix is about one; quotients by the weights must be finite.
+        self.smallest_weights = np.maximum(0.25 * form.row_norms(), 1e-200)
+        self.multiplications = 0.0
+        #: Number of multiplications of a product with one column, and of what is computed from it.
+        self._column_work = float(form.matrix.size + 4 * form.size)
+        self.radius = 0.0
+        self._move(_unit(Y), split)
+        self.radius = 0.5 * float(np.sqrt(self.weights.sum()))
+
+    def step(self) -> bool:
+        """Take one step, shortened at a time limit; return whether another step may make progress."""
+        if self.shrinking and self.gradient < ROUGH:
+            self._shrink()
+        step = self._newton_step()
+        gain = 2.0 * step.predicted()
+        if gain <= 0.0:
+            return False
+        before = (self.Y, self.split, self.G, self.z, self.weights, self.value, self.gradient)
+        value, gradient = self.value, self.gradient
+        self._move(_unit(self.Y + step.direction), self.split)
+        # Smaller changes of the value are rounding.
+        noise = 64.0 * EPS * float(np.abs(before[3]).sum())
+        ratio = (self.value - value + noise) / (gain + noise)
+        self.radius = step.next_radius(self.radius, ratio)
+        settled = gain <= noise
+        if ratio <= ACCEPTED or (settled and self.gradient >= gradient):
+            self.Y, self.split, self.G, self.z, self.weights, self.value, self.gradient = before
+            return not settled and self.radius > NEGLIGIBLE * float(np.sqrt(self.weights.sum()))
+        return True
+
+    def enlarge(self, columns: int, random: np.random.Generator) -> None:
+        """Escape from a saddle point by adding columns; no column is dropped from then on.
+
+        One column along which the value grows is added, and random columns up to `columns` for each sign.
+        """
+        self.shrinking = False
+        signs = (1.0, -1.0) if self.form.paired else (1.0,)
+        _, growing, vector = min((_lowest(self.form, self.z, self.weights, sign) for sign in signs), key=lambda t: t[0])
+        parts = []
+        for sign, part in ((1.0, self.Y[:, : self.split]), (-1.0, self.Y[:, self.split :])):
+            added = [part]
+            if sign == growing:
+                added.append(INNER / float(np.abs(vector).max()) * vector[:, None])
+            if sign in signs and (missing := columns - sum(block.shape[1] for block in added)) > 0:
+                added.append(INNER / np.sqrt(missing) * random.standard_normal((len(part), missing)))
+            parts.append(np.hstack(added))
+        self._move(_unit(np.hstack(parts)), parts[0].shape[1])
+        self.radius = 0.5 * float(np.sqrt(self.weights.sum()))
+
+    def _move(self, Y: FloatArray, split: int) -> None:
+        G = self._times(Y, split)
+        z = np.einsum("ij,ij->i", Y, G)
+        weights = np.maximum(z, self.smallest_weights)
+        R = G - z[:, None] * Y
+        relative = float(np.sqrt(np.einsum("ij,ij->i", R, R) @ (1.0 / weights) / weights.sum()))
+        self.Y, self.split, self.G, self.z, self.weights = Y, split, G, z, weights
+        self.value, self.gradient = float(z.sum()), relative
+
+    def _times(self, Y: FloatArray, split: int) -> FloatArray:
+        self.multiplications += self._column_work * Y.shape[1]
+        return self.form.times(Y, split)
+
+    def _shrink(self) -> None:
+        parts = [self.Y[:, : self.split], self.Y[:, self.split :]]
+        spectra = [np.linalg.eigh(part.T @ (self.weights[:, None] * part)) for part in parts]
+        largest = max(float(values[-1]) for values, _ in spectra if len(values))
+        bases = [vectors[:, values > SMALL * largest] for values, vectors in spectra]
+        count = sum(vectors.shape[1] for vectors in bases)
+        if count <= PROGRESS * self.Y.shape[1]:
+            turned = [part @ vectors for part, vectors in zip(parts, bases, strict=True)]
+            self._move(_unit(np.hstack(turned)), turned[0].shape[1])
+
+    def _newton_step(self) -> Step:
+        """Minimise the quadratic model of half the value in the trust region; return a tangent step."""
+        Y, z, split = self.Y, self.z[:, None], self.split
+        inverse = 1.0 / self.weights[:, None]
+
+        def hessian(direction: FloatArray) -> FloatArray:
+            product = self._times(direction, split)
+            product -= np.einsum("ij,ij->i", Y, product)[:, None] * Y
+            return z * direction - product
+
+        return newton_step(
+            z * Y - self.G,
+            hessian,
+            lambda residual: inverse * residual,
+            radius=self.radius,
+            accuracy=min(INNER, self.gradient**0.25),
+            max_products=MAX_STEPS,
+        )
+
+
+def _unit(Y: FloatArray) -> FloatArray:
+    """Normalise the rows of Y; a row of zeros, which dropping columns may cause, becomes the first axis."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", Y, Y))
+    if not lengths.all():
+        Y = Y.copy()
+        Y[lengths == 0.0, 0] = 1.0
+        lengths[lengths == 0.0] = 1.0
+    normalised: FloatArray = Y / lengths[:, None]
+    return normalised
+
+
+def _lowest(form: Form, z: FloatArray, weights: FloatArray, sign: float) -> tuple[float, float, FloatArray]:
+    """Approximate the smallest eigenvalue of Diag(z) - sign * M in the metric; return it, the sign and the vector."""
+    root = 1.0 / np.sqrt(weights)
+    split = 1 if sign > 0.0 else 0
+
+    def apply(v: FloatArray) -> FloatArray:
+        scaled = root * v.ravel()
+        image: FloatArray = root * (z * scaled - form.times(scaled[:, None].copy(), split)[:, 0])
+        return image
+
+    N = form.size
+    if N <= MAX_STEPS:
+        dense = np.column_stack([apply(column) for column in np.eye(N)])
+        values, vectors = scipy.linalg.eigh(0.5 * (dense + dense.T), subset_by_index=[0, 0])
+    else:
+        operator = scipy.sparse.linalg.LinearOperator((N, N), matvec=apply, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(N)
+        try:
+            values, vectors = scipy.sparse.linalg.eigsh(operator, k=1, which="SA", v0=start, tol=GAIN)
+        except scipy.sparse.linalg.ArpackNoConvergence:
+            values, vectors = np.zeros(1), start[:, None]
+    return float(values[0]), sign, root * vectors[:, 0]
+
 
 #: Multiple of the allowed gap below which the gradient, which bounds the gap, triggers a proof: bounds of loose
 #: tolerance, and the default beta with them, depend on it to their tolerance.

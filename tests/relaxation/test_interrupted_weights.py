@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qsdp
-from qsdp.inner_problem.ascent import Ascent
+from qsdp.inner_problem.search import Ascent
 from qsdp.relaxation import solve
 
 

@@ -17,8 +17,7 @@ from qsdp.losses import DataFit
 from qsdp.relaxation.evaluation import DirectEvaluation, Evaluation, GramEvaluation
 from qsdp.relaxation.instance import Instance, LinearInstance
 from qsdp.relaxation.solvers.interior.coordinates import FormCoordinates, SampleCoordinates
-from qsdp.relaxation.solvers.interior.newton_system import CoupledNewton, Newton, SingleNewton
-from qsdp.relaxation.solvers.interior.primal import PrimalNewton
+from qsdp.relaxation.solvers.interior.newton_system import CoupledNewton, Newton, PrimalNewton, SingleNewton
 
 __all__ = ["FactorCache", "NewtonSetup", "operations", "takes_factor", "unsuited"]
 
