@@ -1,4 +1,4 @@
-"""Column generation of bilinear neurons, for one output or several coupled ones."""
+"""Column generation of bilinear neurons for one output or several coupled ones, and its bounds from relaxations."""
 
 from __future__ import annotations
 
@@ -13,26 +13,36 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.deadline import TimeOver
 from qsdp._utils.parallel import LARGE_FLOATS, few_threads
-from qsdp._utils.tuning import FIRST_TRY, INNER, PATIENCE
+from qsdp._utils.tuning import FIRST_TRY, GAIN, INNER, PATIENCE
 from qsdp._utils.validation import FloatArray
 from qsdp.certificates import Certificate
+from qsdp.certificates.proof import Proof
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed
 from qsdp.column_generation._row_program import SharedSums
 from qsdp.column_generation.loop import ATOMS, Outcome, PricingResult, Round, generate
 from qsdp.column_generation.master import Master
-from qsdp.column_generation.relaxation_bound import RelaxationBound, part_of_certificate
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BilinearOracle, OracleResult, price_stack
 from qsdp.pricing.atoms import Atoms
 from qsdp.pricing.bound_trees import scaled_tree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation
-from qsdp.relaxation.bounds import ProvenBound, instance_bound
+from qsdp.relaxation.bounds import DualBound, ProvenBound, instance_bound
+from qsdp.relaxation.cuts import CuttingPlanes
 from qsdp.relaxation.instance import Instance
 from qsdp.sampling import sample_network
 from qsdp.shaping import BlockCovariances, shape_covariance
 
-__all__ = ["Part", "WarmStart", "bilinear_part", "is_cheap", "network_of", "precompute_sums"]
+__all__ = [
+    "Part",
+    "RelaxationBound",
+    "WarmStart",
+    "bilinear_part",
+    "is_cheap",
+    "network_of",
+    "part_of_certificate",
+    "precompute_sums",
+]
 
 #: Number of inputs, and logarithm of the number of sign vectors of all matrices, up to which every round is priced
 #: exactly; from 22 to 28 inputs it does not matter, with 30 a proof takes twice as long.
@@ -374,3 +384,77 @@ def network_of(problem: TrainingProblem, atoms: Atoms, weights: FloatArray) -> B
     return BilinearNetwork(
         U.astype(np.int8), V.astype(np.int8), alpha, levels=problem.levels, activation=problem.activation
     )
+
+
+def part_of_certificate(certificate: Certificate, instance: Instance, outputs: slice) -> ProvenBound:
+    """Return the bound that a certificate proves for some outputs, whose instance this is."""
+    proof = certificate.proof
+    assert isinstance(proof, Proof)
+    nu, trees = proof.nu[:, outputs], proof.trees[instance.matrices_of(outputs)]
+    value = max(0.0, instance.guarded_dual_value(np.ascontiguousarray(nu)))
+    return ProvenBound(value, nu, trees, (instance.dual_radius,) * len(trees), certificate.bound_type == "exact")
+
+
+class RelaxationBound:
+    """Best lower bound of an instance so far that does not come from the rounds.
+
+    Parameters
+    ----------
+    instance : Instance
+        Instance of one output, or of all coupled ones.
+    dual : DualBound or None
+        Dual bound of the relaxation.
+    rng : numpy.random.Generator
+    stored : ProvenBound, optional
+        Bound of an earlier run.
+    """
+
+    def __init__(
+        self, instance: Instance, dual: DualBound | None, rng: np.random.Generator, stored: ProvenBound | None = None
+    ) -> None:
+        self._instance, self._rng, self._stored = instance, rng, stored
+        self._dual = None if dual is None else _proven(dual)
+        self._planes: CuttingPlanes | None = None
+        self._still = 0
+        self.exhausted = dual is None or not CuttingPlanes.supports(instance)
+
+    @property
+    def _semidefinite(self) -> ProvenBound | None:
+        """Best bound from semidefinite programs."""
+        bounds = [None if self._planes is None else self._planes.best, self._dual]
+        return max((bound for bound in bounds if bound is not None), key=lambda bound: bound.value, default=None)
+
+    @property
+    def value(self) -> float:
+        """Value of the bound, at least 0."""
+        return max((bound.value for bound in (self._semidefinite, self._stored) if bound is not None), default=0.0)
+
+    def improve(self) -> bool:
+        """Run a round of cutting planes; return whether another one may help."""
+        if self.exhausted:
+            return False
+        try:
+            if self._planes is None:
+                self._planes = CuttingPlanes(self._instance, self._rng)
+            before = self._semidefinite
+            self._planes.improve()
+            best = self._semidefinite
+            gained = best is not None and (before is None or best.value > (1.0 + GAIN) * before.value)
+            self._still = 0 if gained else self._still + 1
+            self.exhausted = self._planes.exhausted or self._still == PATIENCE
+        except TimeOver:
+            self.exhausted = True
+        return not self.exhausted
+
+    def proof(self) -> ProvenBound:
+        """Return the best bound with its proof, which is that of the zero dual vector if there is no other."""
+        bounds = [bound for bound in (self._stored, self._semidefinite) if bound is not None]
+        if bounds:
+            return max(bounds, key=lambda bound: bound.value)
+        instance = self._instance
+        nothing = np.zeros((instance.n_matrices, instance.size))
+        return _proven(DualBound(0.0, np.zeros_like(instance.target), nothing))
+
+
+def _proven(dual: DualBound) -> ProvenBound:
+    return ProvenBound(dual.value, dual.nu, dual.trees, (None,) * len(dual.z))

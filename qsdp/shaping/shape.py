@@ -17,9 +17,15 @@ from qsdp.activations import PolynomialActivation
 from qsdp.block_layout import Layout
 from qsdp.exceptions import InvalidTypeError
 from qsdp.relaxation import Relaxation
-from qsdp.shaping.block_covariances import BlockCovariances, LinearNeurons
 from qsdp.shaping.completion import largest_constant
-from qsdp.shaping.covariance import SignCovariance, measured_covariance, replicas_of, scaled_block
+from qsdp.shaping.covariance import (
+    BlockCovariances,
+    LinearNeurons,
+    SignCovariance,
+    measured_covariance,
+    replicas_of,
+    scaled_block,
+)
 
 __all__ = ["GAMMA", "SHAPINGS", "shape_covariance", "shape_matrix"]
 

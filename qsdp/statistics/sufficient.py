@@ -36,8 +36,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import add_batches, is_empty, streams
 from qsdp.statistics.dask_rows import dask_rows
-from qsdp.statistics.moments import PackedSums, monomials, n_monomials
-from qsdp.statistics.reduction import reduced_blocks, reduced_rows
+from qsdp.statistics.moments import PackedSums, monomials, n_monomials, reduced_blocks, reduced_rows
 from qsdp.statistics.sample import Rows, RowSample, check_finite
 from qsdp.statistics.statistics_files import read_statistics, write_statistics
 from qsdp.training_data import QuadraticModel

@@ -19,7 +19,7 @@ import qsdp_check
 from campaigns._optimum import network_value, optimum, optimum_of_blocks
 from campaigns._problems import LOSSES, simple
 from qsdp.certificates.certificate import Proof, certificate_of
-from qsdp.column_generation.relaxation_bound import RelaxationBound
+from qsdp.column_generation.generator import RelaxationBound
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES as KNOWN
 from qsdp.pricing import BilinearOracle, BoundTree
