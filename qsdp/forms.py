@@ -425,9 +425,9 @@ def exact_sums(
         sums = library.zeros((p, p))
         for some in chunks(n, p, work=max(LARGE_FLOATS, p)):
             deadline.check()
-            x = library.take(rows[some].astype(dtype, copy=False))
-            sums += x.T @ (x if weights is None else x * library.take(weights[some])[:, None])
-        return library.give(sums).astype(dtype, copy=False)
+            x = library.to_device(rows[some].astype(dtype, copy=False))
+            sums += x.T @ (x if weights is None else x * library.to_device(weights[some])[:, None])
+        return library.to_numpy(sums).astype(dtype, copy=False)
     total = np.zeros((p, p), dtype=np.int64)
     for start in range(0, n, chunk_rows):
         deadline.check()

@@ -279,14 +279,14 @@ def pair_sums(
         weights = np.sqrt(weights)
     for begin in range(0, n, step):
         rows = slice(begin, begin + step)
-        x = library.take(np.ascontiguousarray(X[rows].T, dtype=dtype))
-        weighted = x if weights is None else library.take(x * library.take(weights[rows]))
+        x = library.to_device(np.ascontiguousarray(X[rows].T, dtype=dtype))
+        weighted = x if weights is None else library.to_device(x * library.to_device(weights[rows]))
         pairs = _products(library, [(x[a:], (weighted if single else x)[a]) for a in range(size)])
         for group, total in zip(groups, sums, strict=True):
             deadline.check()
             ending = pairs if single else _products(library, [(weighted[: b + 1], x[b]) for b in group])
             total += ending @ pairs[starts[group.start] :].T
-    totals = [library.give(total) for total in sums]
+    totals = [library.to_numpy(total) for total in sums]
     return totals[0].astype(dtype, copy=False) if single else _expanded(totals, size, dtype)
 
 

@@ -37,7 +37,7 @@ def a(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         certificate=certificate, folder=folder, columns=columns, plain=plain,
         bilinear=qsdp.BilinearNetwork([[1, 1, 1]], [[1, 1, 1]], [0.1]), plain_relaxation=qsdp.solve_relaxation(plain),
         classes=np.where(problem.y > 0.0, 1, 0), rows=[(problem.X, problem.y)],
-        effects=qsdp.Effects.of(qsdp.QuadraticForm(np.eye(3)), columns),
+        effects=qsdp.Effects.from_network(qsdp.QuadraticForm(np.eye(3)), columns),
         statistics=qsdp.SufficientStatistics().partial_fit(problem.X, problem.y),
     )  # fmt: skip
 
@@ -81,8 +81,8 @@ REFUSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "network.to_expression": (NO_FORM, lambda a: a.network.to_expression()),
     "distill a network": (NO_FORM, lambda a: qsdp.distill(a.network, a.columns)),
     "distill on blocks": (NO_COLUMNS, lambda a: qsdp.distill(LinearRegression().fit(a.columns, a.y), a.X)),
-    "effects": (NO_FORM, lambda a: qsdp.Effects.of(a.network, a.columns)),
-    "effects on blocks": (NO_COLUMNS, lambda a: qsdp.Effects.of(qsdp.QuadraticForm(np.eye(3)), a.X)),
+    "effects": (NO_FORM, lambda a: qsdp.Effects.from_network(a.network, a.columns)),
+    "effects on blocks": (NO_COLUMNS, lambda a: qsdp.Effects.from_network(qsdp.QuadraticForm(np.eye(3)), a.X)),
     "certify_stream": ("must be of columns", lambda a: qsdp.certify_stream(a.network, a.rows, a.relaxation)),
     "certify another network": ("must be on blocks of sizes", lambda a: qsdp.certify(a.bilinear, a.problem)),
     "certify on columns": ("must be on columns", lambda a: qsdp.certify(a.network, a.plain)),

@@ -39,11 +39,11 @@ class ArrayLibrary:
         self.dtype = dtype
         self._new: dict[str, Any] = {"dtype": dtype}
 
-    def take(self, array: Any) -> Any:
+    def to_device(self, array: Any) -> Any:
         """Convert an array to one of the library, in its precision and on its device."""
         return np.asarray(array, dtype=self.dtype)
 
-    def give(self, array: Any) -> FloatArray:
+    def to_numpy(self, array: Any) -> FloatArray:
         """Convert an array of the library to a NumPy array in double precision."""
         return np.asarray(array, dtype=np.float64)
 
@@ -79,14 +79,14 @@ class _Torch(ArrayLibrary):
         except (RuntimeError, AssertionError, TypeError) as error:
             raise InvalidInputError(f"device {device!r} is not available to torch: {error}") from error
 
-    def take(self, array: Any) -> Any:
+    def to_device(self, array: Any) -> Any:
         if not isinstance(array, self._module.Tensor):
             # Read-only arrays are copied, because torch would share their memory.
             array = np.asarray(array)
             array = np.ascontiguousarray(array if array.flags.writeable else array.copy())
         return self._module.as_tensor(array, **self._new)
 
-    def give(self, array: Any) -> FloatArray:
+    def to_numpy(self, array: Any) -> FloatArray:
         return np.asarray(array.cpu().numpy(), dtype=np.float64)
 
     def chunks(self, count: int, floats: int, minimum: int = 1) -> list[slice]:

@@ -308,7 +308,7 @@ def _best(problem: TrainingProblem, fit: DataFit, nu: FloatArray, upper: float) 
             value = fit.verified_dual_value(scale * nu)
         else:
             # What sums leave out is known to a few digits only, so a larger allowance costs nothing.
-            value = fit.guarded_dual_value(scale * nu) - problem.map.value_loss(scale * nu, fit.target)
+            value = fit.safe_dual_value(scale * nu) - problem.map.value_loss(scale * nu, fit.target)
         if value > -math.inf:
             break
         # Rounding moved a boundary point out of the domain, which is convex and contains zero.
@@ -333,19 +333,19 @@ def _relative_uppers(
     radius = math.nextafter(SAFE * problem.beta * problem.dimension, 0.0)
     changes = (problem.size + 1.0) * entry_size(problem.map, moved)
     of_trees = changes.reshape(C, -1)[:, :R].ravel()
-    settled = [
+    usable = [
         upper is not None and radius > _CLEAR and (len(tree.leaves) > 1 or change <= ROUNDING * upper)
         for tree, upper, change in zip(trees, known or [None] * len(trees), of_trees.tolist(), strict=True)
     ]
     # Both the matrix in floats and that of a check differ from the exact one.
-    roundings = changes + 2.0 * pricing_roundings(instance, nu) if any(settled) else changes
+    roundings = changes + 2.0 * pricing_roundings(instance, nu) if any(usable) else changes
     roundings = roundings.reshape(C, -1)
-    real = problem.map.pull(nu)[1] if any(settled) else np.zeros((C, 0))
+    real = problem.map.pull(nu)[1] if any(usable) else np.zeros((C, 0))
     matrices = _Matrices(problem, nu)
     uppers: list[float] = []
     for k in range(C):
         blocks = slice(k * R, (k + 1) * R)
-        if known is not None and any(settled[blocks]) and all(settled[blocks]):
+        if known is not None and any(usable[blocks]) and all(usable[blocks]):
             largest = np.abs(real[k]).max(keepdims=True) if real.size else np.zeros(0)
             totals = (np.append(np.array(known[blocks], dtype=np.float64), largest) + roundings[k]) / SAFE / radius
         else:

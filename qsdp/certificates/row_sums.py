@@ -231,7 +231,7 @@ class RowSums:
         parts = fit.parts
         duals, lost = (np.split(array, len(parts), axis=1) for array in (nu, slopes))
         values = [
-            [part.guarded_dual_value(s * dual) - changed.sum() for s in SCALES]
+            [part.safe_dual_value(s * dual) - changed.sum() for s in SCALES]
             for part, dual, changed in zip(parts, duals, lost, strict=True)
         ]
         self._values.append(np.array(values))

@@ -263,4 +263,4 @@ class RowProgram:
         return best
 
     def _value(self, nu: FloatArray) -> float:
-        return max(0.0, self._normal.guarded_dual_value(nu) * self._units.value)
+        return max(0.0, self._normal.safe_dual_value(nu) * self._units.value)

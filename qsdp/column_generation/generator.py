@@ -113,9 +113,9 @@ def bilinear_part(
         z = relaxation.bound.z[instance.matrices_of(outputs)]
         dual = instance_bound(instance, [relaxation.bound.nu[:, outputs]], [z])
     stored = None if known.certificate is None else part_of_certificate(known.certificate, instance, outputs)
-    floor = RelaxationBound(instance, dual, rng, stored)
-    floor.exhausted |= _hardest(problem) <= _ENUMERATED
-    pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, floor)
+    relaxation_bound = RelaxationBound(instance, dual, rng, stored)
+    relaxation_bound.exhausted |= _hardest(problem) <= _ENUMERATED
+    pricing = _BilinearPricing(problem, rng, tol, None if dual is None else dual.z, relaxation_bound)
     seeds: list[Any] = [known.network] if known.network is not None else []
     if relaxation is not None and relaxation.status != "failed" and not deadline.over():
         seeds.append(_sampled(relaxation, k, rng))
@@ -129,7 +129,9 @@ def bilinear_part(
         master.add(pricing.seeds(_slope(problem, k, seeds[0]) if best is None else best.nu, seeds))
     # The bound of packed entries is proven for other floats in the end, and may then be a little lower.
     aim = (1.0 - 2.0 * INNER) * tol if isinstance(master.program, PackedProgram) else tol
-    loop = partial(generate, tol=aim, floor=lambda: floor.value, raise_floor=floor.improve, report=report)
+    loop = partial(
+        generate, tol=aim, other_bound=lambda: relaxation_bound.value, improve=relaxation_bound.improve, report=report
+    )
     with few_threads(small=master.small):
         outcome = loop(master, pricing)
         program = master.program
@@ -142,7 +144,7 @@ def bilinear_part(
                 if again.gap < outcome.gap or not agrees:
                     master, outcome = on_rows, again
         atoms, weights = master.support(outcome.accuracy)
-    return _part(problem, atoms, weights, outcome, floor, pricing, master)
+    return _part(problem, atoms, weights, outcome, relaxation_bound, pricing, master)
 
 
 def precompute_sums(problem: TrainingProblem, shared: SharedSums) -> None:
@@ -158,19 +160,19 @@ def _part(
     atoms: Atoms,
     weights: FloatArray,
     outcome: Outcome,
-    floor: RelaxationBound,
+    relaxation_bound: RelaxationBound,
     pricing: _BilinearPricing,
     master: Master,
 ) -> Part:
-    """Build the result: atoms in units of the levels, with the better proof, of the rounds or of the floor."""
+    """Build the result: atoms in units of the levels, with the better proof, of the rounds or of the relaxation."""
     M = np.int8(problem.levels - 1)
     U, V = atoms.U.copy(), atoms.V.copy()
     U[:, : problem.n_features] *= M
     V[:, : problem.n_features] *= M
     atoms = replace(atoms, U=U, V=V)
     dual, priced = outcome.dual, outcome.priced
-    if dual is None or priced is None or dual.value < floor.value:
-        return Part(atoms, weights, floor.proof(), outcome.status)
+    if dual is None or priced is None or dual.value < relaxation_bound.value:
+        return Part(atoms, weights, relaxation_bound.proof(), outcome.status)
     nu = master.program.lifted(dual.nu)
     if isinstance(master.program, PackedProgram):
         # The rounds priced sums over the samples that are not quite those of the dual vector in floats.
@@ -216,10 +218,11 @@ class _BilinearPricing:
         rng: np.random.Generator,
         tol: float,
         shifts: FloatArray | None,
-        floor: RelaxationBound,
+        relaxation_bound: RelaxationBound,
     ) -> None:
         self.problem, self.rng, self.tol, self.shifts = problem, rng, tol, shifts
-        self.floor, self.oracle, self.layout = floor, BilinearOracle(max(1, problem.size)), problem.blocks
+        self.relaxation_bound, self.layout = relaxation_bound, problem.blocks
+        self.oracle = BilinearOracle(max(1, problem.size))
         #: Whether no proof has been abandoned, and the number of rounds since the last one.
         self._open, self._waited = True, 0
 
@@ -248,12 +251,12 @@ class _BilinearPricing:
             results = self._search(master, matrices, _MANY_STARTS)
         promised = _promised(master, results, real)
         if self._is_worth_proving(promised, gap):
-            last = promised <= self.tol and self.floor.exhausted
+            last = promised <= self.tol and self.relaxation_bound.exhausted
             whole = last or self.problem.size <= _ENUMERATED
             return self.prove(master, matrices, real, results, whole=whole)
         # Cutting planes are worth a round if columns alone promise to leave at most half of the gap.
         if promised <= 0.5 * gap:
-            self.floor.improve()
+            self.relaxation_bound.improve()
         return self._combined(master, results, real)
 
     def _combined(self, master: Master, results: list[OracleResult], real: FloatArray) -> PricingResult:
@@ -265,12 +268,13 @@ class _BilinearPricing:
     def _is_worth_proving(self, promised: float, gap: float) -> bool:
         """Decide whether to prove that no pricing value exceeds those found, which would leave the gap `promised`.
 
-        After an abandoned proof, another is tried only if it would leave at most `tol` and the floor is exhausted.
+        After an abandoned proof, another is tried only if it would leave at most `tol` and cutting planes no longer
+        raise the bound of the relaxation.
         """
         if deadline.over():
             return False
         if promised <= self.tol:
-            return self._open or self.floor.exhausted
+            return self._open or self.relaxation_bound.exhausted
         return self._open and self._waited >= PATIENCE and promised <= INNER * gap
 
     def _search(self, master: Master, matrices: FloatArray, n_starts: int) -> list[OracleResult]:
@@ -391,7 +395,7 @@ def part_of_certificate(certificate: Certificate, instance: Instance, outputs: s
     proof = certificate.proof
     assert isinstance(proof, Proof)
     nu, trees = proof.nu[:, outputs], proof.trees[instance.matrices_of(outputs)]
-    value = max(0.0, instance.guarded_dual_value(np.ascontiguousarray(nu)))
+    value = max(0.0, instance.safe_dual_value(np.ascontiguousarray(nu)))
     return ProvenBound(value, nu, trees, (instance.dual_radius,) * len(trees), certificate.bound_type == "exact")
 
 

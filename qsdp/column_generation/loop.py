@@ -105,20 +105,20 @@ def generate(
     pricing: Callable[[Any, float], PricingResult],
     *,
     tol: float,
-    floor: Callable[[], float] = lambda: 0.0,
-    raise_floor: Callable[[], bool] = lambda: False,
+    other_bound: Callable[[], float] = lambda: 0.0,
+    improve: Callable[[], bool] = lambda: False,
     report: Callable[[Round], None] = lambda state: None,
 ) -> Outcome:
     """Generate columns until the relative gap is at most `tol`, a time limit passes, or progress stalls.
 
     The master is changed in place and contains the final atoms on return. `pricing` is called with the master and the
-    current relative gap. `floor` returns a lower bound from another source, in units of the master's instance, which
-    may grow with the rounds. Once columns no longer help, `raise_floor` is called until it returns False or the time
-    limit passes. The status is "optimal", "time limit", "stalled" or "interrupted".
+    current relative gap. `other_bound` returns a lower bound from another source, in units of the master's
+    instance, which may grow with the rounds. Once columns no longer help, `improve`, which raises that bound, is called
+    until it returns False or the time limit passes. The status is "optimal", "time limit", "stalled" or "interrupted".
     """
-    rounds = _Rounds(master, pricing, tol, floor, report)
+    rounds = _Rounds(master, pricing, tol, other_bound, report)
     try:
-        status = rounds.add_columns() or rounds.raise_floor(raise_floor)
+        status = rounds.add_columns() or rounds.improve_bound(improve)
     except KeyboardInterrupt:
         status = "interrupted"
     return Outcome(status, rounds.dual, rounds.priced, rounds.gap)
@@ -132,11 +132,11 @@ class _Rounds:
         master: Master,
         pricing: Callable[[Any, float], PricingResult],
         tol: float,
-        floor: Callable[[], float],
+        other_bound: Callable[[], float],
         report: Callable[[Round], None],
     ) -> None:
         self.master, self._pricing, self._tol = master, pricing, tol
-        self._floor, self._report = floor, report
+        self._other_bound, self._report = other_bound, report
         self.dual: FeasibleDual | None = None
         self.priced: PricingResult | None = None
         self._number, self.gap = 0, 1.0
@@ -147,7 +147,7 @@ class _Rounds:
         smallest, since, proven = np.inf, 0, False
         while since < HALVINGS:
             master.solve(accuracy)
-            unpulled: Any = master.smooth_dual() if since and proven else None
+            unsmoothed: Any = master.smooth_dual() if since and proven else None
             priced = self._price()
             proven = bool(np.isfinite(priced.upper))
             # This would be the gap if no pricing value exceeded those found; a heuristic search alone proves nothing.
@@ -159,9 +159,9 @@ class _Rounds:
                 return "time limit"
             master.prune()
             added = master.add(priced.atoms)
-            if not added and unpulled is not None:
+            if not added and unsmoothed is not None:
                 # The stabilised vector violates no constraint and gives a better bound; the original may violate some.
-                master.undo_smoothing(unpulled)
+                master.undo_smoothing(unsmoothed)
                 added = master.add(self._price().atoms)
                 if self.gap <= self._tol:
                     return "optimal"
@@ -174,9 +174,9 @@ class _Rounds:
                 accuracy = max(ROUGH * accuracy, NEGLIGIBLE)
         return None
 
-    def raise_floor(self, raised: Callable[[], bool]) -> str:
+    def improve_bound(self, improve: Callable[[], bool]) -> str:
         """Improve the lower bound of the other source until that no longer helps; return the status."""
-        while not deadline.over() and raised():
+        while not deadline.over() and improve():
             self._end_round()
             if self.gap <= self._tol:
                 return "optimal"
@@ -197,7 +197,7 @@ class _Rounds:
         """Update the gap, and report the round."""
         self._number += 1
         master = self.master
-        bound = max(self._floor(), self.dual.value if self.dual else 0.0)
+        bound = max(self._other_bound(), self.dual.value if self.dual else 0.0)
         self.gap = relative(master.objective - bound, master.objective)
         sizes = len(master.atoms), master.n_neurons
         self._report(Round(self._number, master.objective, bound, self.gap, *sizes, deadline.elapsed()))

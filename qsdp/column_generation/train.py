@@ -29,7 +29,7 @@ from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.memory import check_memory
 
-__all__ = ["ColumnGenerationResult", "column_generation", "settled_network", "settled_status"]
+__all__ = ["ColumnGenerationResult", "column_generation", "verified_network", "verified_status"]
 
 _Network = TypeVar("_Network", bound="BilinearNetwork")
 
@@ -97,7 +97,7 @@ class ColumnGenerationResult(Summarized, Gap):
         return Summary("ColumnGenerationResult", rows)
 
 
-def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
+def verified_network(network: _Network, problem: TrainingProblem) -> _Network:
     """Return the network, or the zero network if the objective may not be smaller in view of rounding."""
     largest = network.objective(problem) + problem.objective_rounding(network)
     if largest <= problem.data_fit.value_at_zero or not (np.any(network.alpha) or np.any(network.weights)):
@@ -105,7 +105,7 @@ def settled_network(network: _Network, problem: TrainingProblem) -> _Network:
     return replace(network, alpha=np.zeros_like(network.alpha), weights=np.zeros_like(network.weights))
 
 
-def settled_status(status: str, certificate: Certificate, rounding: float, tol: float) -> str:
+def verified_status(status: str, certificate: Certificate, rounding: float, tol: float) -> str:
     """Decide the final status: "optimal" only if the certificate attains the gap in spite of rounding."""
     closed = certificate.relative_gap <= tol and rounding <= tol * certificate.objective
     return "stalled" if status == "optimal" and not closed else status
@@ -273,7 +273,7 @@ def _joined(
     weights = np.concatenate([part.weights for part in parts])
     bounds = [part.bound for part in parts]
     nu = np.concatenate([bound.nu for bound in bounds], axis=1)
-    network: Any = settled_network(network_of(problem, atoms, weights), problem)
+    network: Any = verified_network(network_of(problem, atoms, weights), problem)
     before = known.certificate
     if before is not None and before.objective < network.objective(problem):
         network = known.network
@@ -288,5 +288,5 @@ def _joined(
         certificate = replace(before, lower_bound=lower_bound, objective=certificate.objective, proof=proof)
     statuses = [part.status for part in parts]
     status = next((bad for bad in ("interrupted", "time limit", "stalled") if bad in statuses), "optimal")
-    status = settled_status(status, certificate, problem.objective_rounding(network), tol)
+    status = verified_status(status, certificate, problem.objective_rounding(network), tol)
     return ColumnGenerationResult(network, certificate, problem, status, history, deadline.elapsed())

@@ -93,7 +93,7 @@ class Effects(Summarized, ReadOnlyArrays):
     >>> import qsdp
     >>> form = qsdp.QuadraticForm([[0.0, 1.0], [1.0, 0.0]], s=[0.0, 1.0])
     >>> X = [[0.0, 0.0], [0.0, 1.0], [2.0, 0.0], [2.0, 1.0]]
-    >>> effects = qsdp.Effects.of(form, X, columns=["age", "dose"])
+    >>> effects = qsdp.Effects.from_network(form, X, columns=["age", "dose"])
     >>> for effect in effects.table():
     ...     print(f"{effect.name:10}  {effect.size:.2f}  {effect.fraction:.2f}")
     dose        1.50  0.53
@@ -111,7 +111,7 @@ class Effects(Summarized, ReadOnlyArrays):
     _terms: _Terms
 
     @classmethod
-    def of(
+    def from_network(
         cls,
         network: Any,
         X: Any,

@@ -325,7 +325,9 @@ class Explained(_QuantizedNetwork):
         if is_classifier(self):
             # A single output is that of the second class.
             outputs = [f"class {label}" for label in self.classes_.tolist()[-form.n_outputs :]]
-        return Effects.of(form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs)
+        return Effects.from_network(
+            form, data, sample_weight=sample_weight, columns=columns, groups=groups, outputs=outputs
+        )
 
     def _moments(self, columns: FloatArray, weights: FloatArray | None) -> InputMoments | None:
         """Return the moments by which effects are centred, or None if an input depends on several columns."""

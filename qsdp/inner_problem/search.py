@@ -88,10 +88,10 @@ class Ascent:
         noise = 64.0 * EPS * float(np.abs(before[3]).sum())
         ratio = (self.value - value + noise) / (gain + noise)
         self.radius = step.next_radius(self.radius, ratio)
-        settled = gain <= noise
-        if ratio <= ACCEPTED or (settled and self.gradient >= gradient):
+        converged = gain <= noise
+        if ratio <= ACCEPTED or (converged and self.gradient >= gradient):
             self.Y, self.split, self.G, self.z, self.weights, self.value, self.gradient = before
-            return not settled and self.radius > NEGLIGIBLE * float(np.sqrt(self.weights.sum()))
+            return not converged and self.radius > NEGLIGIBLE * float(np.sqrt(self.weights.sum()))
         return True
 
     def enlarge(self, columns: int, random: np.random.Generator) -> None:

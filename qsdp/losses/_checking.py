@@ -72,7 +72,7 @@ def check_loss(loss: Loss, *, n_samples: int = 200, random_state: RandomState = 
     _check_prox(loss, t, y, require)
     if loss.has_curvature:
         _check_curvature(loss, t, y, rng.choice([-1.0, 1.0], shape), require)
-    _check_guarded_values(loss, moved, y, require)
+    _check_verified_values(loss, moved, y, require)
     _check_other_forms(loss, t, y, rng.uniform(0.5, 2.0, n), require)
 
 
@@ -133,15 +133,15 @@ def _check_curvature(loss: Loss, t: FloatArray, y: FloatArray, direction: FloatA
     require(np.mean(wrong[smooth]) < 0.05, "curvature is not the derivative of gradient")
 
 
-def _check_guarded_values(loss: Loss, dual: FloatArray, y: FloatArray, require: _Require) -> None:
+def _check_verified_values(loss: Loss, dual: FloatArray, y: FloatArray, require: _Require) -> None:
     for weight in (None, np.full((len(y), 1) if loss.coupled else len(y), 2.5)):
         factor = 1.0 if weight is None else 2.5
         nu = loss.verified_multiplier(-factor * dual, y, weight)
-        guarded = loss.verified_values(nu, y, weight)
-        require(guarded is not None, "verified_values refuse what verified_multiplier returns")
-        assert guarded is not None
+        verified = loss.verified_values(nu, y, weight)
+        require(verified is not None, "verified_values refuse what verified_multiplier returns")
+        assert verified is not None
         expected = -factor * loss.conjugates(dual, y)
-        terms = guarded[0]
+        terms = verified[0]
         if terms.shape != expected.shape:
             terms = terms.sum(axis=1) if loss.coupled else np.reshape(terms, (-1, len(y))).sum(axis=0)
         require(_close(terms, expected), "verified_values are not minus the conjugates, times the weights")

@@ -176,7 +176,7 @@ class DataFit:
             return -math.inf
         return -float(np.sum(self.weighted(self.loss.conjugates(inside, self.target))))
 
-    def guarded_dual_value(self, nu: FloatArray) -> float:
+    def safe_dual_value(self, nu: FloatArray) -> float:
         """Return `dual_value` minus an allowance for rounding, relative to the magnitudes of its terms."""
         value = self.dual_value(nu)
         # Terms err by up to 64 times the roundoff; the stand-alone checker allows the same.
@@ -188,11 +188,11 @@ class DataFit:
         It is minus infinity outside the domain, which is tested exactly. Sums use `math.fsum`, which rounds once. No
         less is allowed for than in the stand-alone checker, so that it confirms the bound.
         """
-        guarded = self.loss.verified_values(nu, self.target, self.factors)
+        verified = self.loss.verified_values(nu, self.target, self.factors)
         # Reject numbers that would overflow; they do not occur for real data.
-        if guarded is None or not np.abs(guarded[0]).sum() < 1e300:
+        if verified is None or not np.abs(verified[0]).sum() < 1e300:
             return -math.inf
-        terms, roundings, slack = guarded
+        terms, roundings, slack = verified
         return rounded_down(terms, max(roundings, CHECKED_ROUNDINGS), slack)
 
     # -- multipliers ----------------------------------------------------------------------------------------------

@@ -452,7 +452,7 @@ def from_polynomial(network: PolynomialNetwork) -> BilinearNetwork:
     a, b, c = network.activation.coefficients
     M, Q = network.largest_weight, network.Q.astype(np.int16)
     activation = network.activation
-    if not network.one_parity:
+    if not network.equal_parity:
         M, Q, activation = 2 * M, 2 * Q, PolynomialActivation(a / 4.0, b / 2.0, c)
         if M > LARGEST_WEIGHT:
             raise InvalidInputError(f"weights of both parities must be at most 63 in magnitude; got {M // 2}")

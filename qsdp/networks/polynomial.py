@@ -42,7 +42,7 @@ _HEADER: Checks = {
     "n_neurons": is_count,
     "n_inputs": is_count,
     "largest_weight": lambda value: is_count(value) and value <= LARGEST_WEIGHT,
-    "one_parity": lambda value: type(value) is bool,
+    "equal_parity": lambda value: type(value) is bool,
     "activation": lambda value: value is not None and is_activation(value),
 }
 
@@ -108,14 +108,14 @@ class PolynomialNetwork(NeuronFunction):
         return max(1, int(np.abs(self.Q.astype(np.int16)).max()))
 
     @property
-    def one_parity(self) -> bool:
+    def equal_parity(self) -> bool:
         """Whether all weights are among the M + 1 levels -M, -M + 2, ..., M."""
         return not np.any((self.Q.astype(np.int16) + self.largest_weight) % 2)
 
     @property
     def n_values(self) -> int:
         """Number of values that a stored weight can take: M + 1 levels, or 2 M + 1 integers."""
-        return self.largest_weight + 1 if self.one_parity else 2 * self.largest_weight + 1
+        return self.largest_weight + 1 if self.equal_parity else 2 * self.largest_weight + 1
 
     @property
     def n_bits(self) -> int:
@@ -142,10 +142,10 @@ class PolynomialNetwork(NeuronFunction):
             "n_neurons": self.n_neurons,
             "n_inputs": self.n_inputs,
             "largest_weight": self.largest_weight,
-            "one_parity": self.one_parity,
+            "equal_parity": self.equal_parity,
             "activation": list(self.activation.coefficients),
         }
-        Q, bias = pack_levels(self.Q, self.largest_weight, step=1 + self.one_parity), np.atleast_1d(self.bias)
+        Q, bias = pack_levels(self.Q, self.largest_weight, step=1 + self.equal_parity), np.atleast_1d(self.bias)
         alpha = pack_alpha(self.alpha, Q.nbytes + bias.nbytes)
         write_archive(path, KIND, header, {"Q": Q, "bias": bias, **alpha})
 
@@ -170,7 +170,7 @@ def polynomial_from_archive(header: dict[str, Any], arrays: dict[str, npt.NDArra
     """Build the network of a file's header and arrays; raise `StorageError` for any mismatch."""
     fields = checked("header", header, _HEADER)
     m, d, M = (fields[name] for name in ("n_neurons", "n_inputs", "largest_weight"))
-    Q = unpack_levels(arrays["Q"], (m, d), M, step=1 + fields["one_parity"])
+    Q = unpack_levels(arrays["Q"], (m, d), M, step=1 + fields["equal_parity"])
     alpha, bias = unpack_alpha(arrays, m, {"Q", "bias"}), arrays["bias"]
     if bias.dtype != np.float64 or bias.shape != (math.prod(alpha.shape[1:]),):
         raise StorageError(f"bias of shape {bias.shape} does not belong to the outputs")

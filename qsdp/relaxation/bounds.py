@@ -141,7 +141,7 @@ def instance_bound(
     shape = (instance.n_matrices, instance.size)
     usable = [z for z in weights if z is not None and _is_usable(z, shape)]
     zero = np.zeros_like(instance.target)
-    best = DualBound(max(0.0, instance.guarded_dual_value(zero)), zero, np.ones(shape))
+    best = DualBound(max(0.0, instance.safe_dual_value(zero)), zero, np.ones(shape))
     for candidate in duals:
         if candidate is None or not _is_usable(candidate, instance.target.shape):
             continue
@@ -154,7 +154,7 @@ def instance_bound(
         uppers = instance.constraints([math.nextafter(math.fsum(z), math.inf) for z in proofs], real)
         scale = best_scale(instance.fit, nu, largest_scale(instance, nu, uppers))
         scale = verified_scale(instance, nu, uppers, scale)
-        value = instance.guarded_dual_value(scale * nu)
+        value = instance.safe_dual_value(scale * nu)
         if value > best.value:
             best = DualBound(value, scale * nu, np.array([scale * z for z in proofs]).reshape(shape))
     return best

@@ -89,9 +89,7 @@ class DirectEvaluation:
             return _squared_dual(linear, curved, self.at_zero, len(nu))
 
         def values(scales: FloatArray) -> FloatArray:
-            return np.array(
-                [fit.guarded_dual_value(s * v) for fit, s, v in zip(self._fits, scales, parts, strict=True)]
-            )
+            return np.array([fit.safe_dual_value(s * v) for fit, s, v in zip(self._fits, scales, parts, strict=True)])
 
         def best(largest: FloatArray) -> FloatArray:
             return np.array([best_scale(fit, v, t) for fit, v, t in zip(self._fits, parts, largest, strict=True)])

@@ -106,9 +106,9 @@ class LinearInstance:
         r"""Largest :math:`\max_{u,v} u^T M_\nu v` of a feasible dual vector: :math:`\beta D`."""
         return 0.5 * self.penalty
 
-    def guarded_dual_value(self, nu: FloatArray) -> float:
+    def safe_dual_value(self, nu: FloatArray) -> float:
         """Return the dual value of all samples less an allowance for rounding, also that of sums that replace them."""
-        return self.fit.guarded_dual_value(nu) - self.map.value_loss(nu, self.target)
+        return self.fit.safe_dual_value(nu) - self.map.value_loss(nu, self.target)
 
     @property
     def zero_dual(self) -> FloatArray:

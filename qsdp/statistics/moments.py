@@ -68,15 +68,15 @@ def monomials(columns: FloatArray, d: int, weights: FloatArray | None, library: 
 
     Monomials are the products of two of the first d columns and 1, followed by the other columns.
     """
-    roots = library.take(np.ones(len(columns)) if weights is None else np.sqrt(weights))
-    extended = library.take(np.vstack([columns[:, :d].T, np.ones(len(columns))]))
+    roots = library.to_device(np.ones(len(columns)) if weights is None else np.sqrt(weights))
+    extended = library.to_device(np.vstack([columns[:, :d].T, np.ones(len(columns))]))
     weighted = extended if weights is None else extended * roots
     F = library.empty((n_monomials(d) + columns.shape[1] - d, len(columns)))
     offset = 0
     for k in range(d + 1):
         library.multiply(extended[k:], weighted[k], F[offset : offset + d + 1 - k])
         offset += d + 1 - k
-    library.multiply(library.take(columns[:, d:].T), roots, F[offset:])
+    library.multiply(library.to_device(columns[:, d:].T), roots, F[offset:])
     return F
 
 
@@ -184,7 +184,7 @@ class PackedSums:
         if weights is not None:
             table = table * np.sqrt(weights)[:, None]
         for part, size in _exact_parts(table):
-            self.add(self.library.take(part).T, size if weights is None else None)
+            self.add(self.library.to_device(part).T, size if weights is None else None)
 
     def _add(self, F: Any, size: float | None, exact: bool) -> None:
         if self._size + (size or 0.0) > _EXACT_SIZE or (not exact and self._rows + F.shape[1] > self.at_once):
@@ -215,7 +215,7 @@ class PackedSums:
     def _take_full(self) -> None:
         """Move the products that were summed on a device to main memory, packed."""
         if self._full is not None:
-            packed, _ = dtrttf(self.library.give(self._full).T, uplo="L")
+            packed, _ = dtrttf(self.library.to_numpy(self._full).T, uplo="L")
             self._recent, self._full = packed if self._recent is None else self._recent + packed, None
 
     def merge(self, other: PackedSums) -> None:

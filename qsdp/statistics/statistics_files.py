@@ -57,7 +57,7 @@ def write_statistics(
     else:
         fields["blocks"] = {"sizes": layout.all_sizes, "kinds": layout.kinds, "omega": layout.all_omega}
     if stored.rows is not None:
-        parts["kept"] = np.column_stack([stored.keys, stored.rows.repetitions, stored.rows.X, stored.rows.y])
+        parts["sample"] = np.column_stack([stored.keys, stored.rows.repetitions, stored.rows.X, stored.rows.y])
     write_archive(path, STATISTICS_KIND, dict(fields), {name: part for name, part in parts.items() if part is not None})
 
 
@@ -77,7 +77,7 @@ def read_statistics(
         d, C, names = (fields[name] for name in ("n_features", "n_outputs", "feature_names"))
         if names is not None and len(names) != d:
             raise TypeError(f"{len(names)} names for {d} columns")
-        high, low, stored, excess = arrays["high"], arrays.get("low"), arrays.get("kept"), arrays.get("excess")
+        high, low, stored, excess = arrays["high"], arrays.get("low"), arrays.get("sample"), arrays.get("excess")
         if fields["blocks"] is None:
             side, basis = n_monomials(d) + (C or 1), Basis(arrays["centre"], arrays["exponent"])
         else:

@@ -197,10 +197,12 @@ def _certificates() -> Iterator[tuple[str, qsdp.Certificate, Arrays | None]]:
     leaves = (replace(proven.leaves[0], shift=None, cuts=None), *proven.leaves[1:])
     yield "tree", certificate_of(problem, network, nu, [BoundTree(proven.order, leaves)], "sdp"), None
     wide = simple("squared", n=9, d=4)
-    floor = RelaxationBound(Instance.from_problem(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0))
+    relaxation_bound = RelaxationBound(
+        Instance.from_problem(wide), qsdp.solve_relaxation(wide).bound, np.random.default_rng(0)
+    )
     for _ in range(4):
-        floor.improve()
-    proof = floor.proof()
+        relaxation_bound.improve()
+    proof = relaxation_bound.proof()
     yield "cuts", certificate_of(wide, qsdp.column_generation(wide).network, proof.nu, proof.trees, "sdp"), None
     statistics = qsdp.SufficientStatistics().partial_fit(problem.X, problem.y)
     forms = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)

@@ -239,7 +239,7 @@ class Plain(Logistic):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_loss_without_guarded_values_has_an_allowance(seed: int) -> None:
+def test_a_loss_without_verified_values_has_an_allowance(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = problem_of(seed, "logistic")
     w = None if seed % 2 else rng.uniform(0.1, 3.0, len(problem.targets))

@@ -28,7 +28,7 @@ GROUPS = [None, [0, 0, 2, 1, 2, 0], [5, 4, 3, 2, 1, 0], [0, 0, 0, 0, 0, 0], [1, 
 def test_constant_and_contributions_are_the_function(groups, C):
     rng = np.random.default_rng(0)
     form, X, other = random_form(rng, 6, C), rng.normal(3.0, 2.0, size=(40, 6)), rng.normal(size=(7, 6))
-    effects = Effects.of(form, X, groups=groups)
+    effects = Effects.from_network(form, X, groups=groups)
     for data in (X, other):
         values = form.predict(data)
         total = effects.constant + effects.contributions(data).sum(axis=-1)
@@ -47,7 +47,7 @@ def test_networks(activation):
     network, X = random_network(rng, 9, 5, activation), rng.normal(size=(30, 5))
     values = network.predict(X)
     for one in (network, network.to_quadratic_form()):
-        effects = Effects.of(one, X)
+        effects = Effects.from_network(one, X)
         total = effects.constant + effects.contributions(X).sum(axis=1)
         np.testing.assert_allclose(total, values, rtol=0, atol=1e-12 * np.abs(values).max())
 
@@ -79,7 +79,7 @@ def test_it_is_the_functional_analysis_of_variance_of_independent_columns():
     form, X = random_form(rng, 3), rng.normal(1.0, 2.0, size=(6, 3))
     weights = rng.uniform(0.5, 2.0, size=6)
     shares = weights / weights.sum()
-    effects = Effects.of(form, X, sample_weight=weights)
+    effects = Effects.from_network(form, X, sample_weight=weights)
     constant, main, pairs = functional_anova(form, X.T, [shares] * 3)
     found = effects.contributions(X)
     assert effects.constant == pytest.approx(constant, rel=1e-12)
@@ -92,7 +92,7 @@ def test_variances_add_up_where_columns_are_independent():
     rng = np.random.default_rng(3)
     form = random_form(rng, 3)
     X = np.array(list(itertools.product([0.0, 1.0, 5.0], [-1.0, 2.0], [0.0, 0.5, 3.0, 4.0])))
-    effects = Effects.of(form, X)
+    effects = Effects.from_network(form, X)
     assert sum(one.size**2 for one in effects.table()) == pytest.approx(form.predict(X).var(), rel=1e-12)
 
 
@@ -110,13 +110,13 @@ def test_inputs_of_a_column_count_as_the_column_whatever_the_encoding():
     t = (one_hot - b) @ np.linalg.inv(A)
     np.testing.assert_allclose(other.predict(t), form.predict(one_hot), rtol=1e-10)
     groups = [0, 1, 1, 1, 2]
-    first, second = (Effects.of(f, x, groups=groups) for f, x in ((form, one_hot), (other, t)))
+    first, second = (Effects.from_network(f, x, groups=groups) for f, x in ((form, one_hot), (other, t)))
     np.testing.assert_allclose(second.contributions(t), first.contributions(one_hot), rtol=0, atol=1e-10)
     np.testing.assert_allclose(second.main, first.main, rtol=1e-10)
     np.testing.assert_allclose(second.interactions, first.interactions, rtol=1e-10, atol=1e-12)
     order = [4, 1, 0, 3, 2]
     mixed = QuadraticForm(form.S[np.ix_(order, order)], form.s[order], form.s0)
-    shuffled = Effects.of(mixed, one_hot[:, order], groups=np.array(groups)[order])
+    shuffled = Effects.from_network(mixed, one_hot[:, order], groups=np.array(groups)[order])
     np.testing.assert_allclose(shuffled.interactions, first.interactions, rtol=1e-10, atol=1e-12)
 
 
@@ -124,8 +124,8 @@ def test_inputs_of_a_column_count_as_the_column_whatever_the_encoding():
 def test_a_weight_is_as_many_equal_rows(groups):
     rng = np.random.default_rng(5)
     form, X, weights = random_form(rng, 6, 2), rng.normal(size=(20, 6)), rng.integers(0, 4, size=20)
-    weighted = Effects.of(form, X, sample_weight=weights, groups=groups)
-    repeated = Effects.of(form, np.repeat(X, weights, axis=0), groups=groups)
+    weighted = Effects.from_network(form, X, sample_weight=weights, groups=groups)
+    repeated = Effects.from_network(form, np.repeat(X, weights, axis=0), groups=groups)
     for name in ("constant", "main", "interactions"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-10, atol=1e-12)
 
@@ -133,7 +133,7 @@ def test_a_weight_is_as_many_equal_rows(groups):
 def test_table_and_importances():
     rng = np.random.default_rng(6)
     form, X = random_form(rng, 4, 2), rng.normal(size=(30, 4))
-    effects = Effects.of(form, X, columns=list("abcd"), outputs=["low", "high"])
+    effects = Effects.from_network(form, X, columns=list("abcd"), outputs=["low", "high"])
     squares = np.zeros(4)
     for k in range(2):
         table = effects.table(k)
@@ -148,7 +148,7 @@ def test_table_and_importances():
     assert np.array_equal(effects.output(1).contributions(X), effects.contributions(X)[:, 1])
     assert effects.output(1).outputs == ("high",)
     assert effects.table("high") == effects.table(1)
-    assert Effects.of(form, X).outputs == ("output 0", "output 1")
+    assert Effects.from_network(form, X).outputs == ("output 0", "output 1")
     with pytest.raises(InvalidInputError, match="output must be its number, from 0, or one of 'low', 'high'; got 'lo'"):
         effects.output("lo")
     assert effects.table(0)[0].name == " * ".join(effects.table(0)[0].columns)
@@ -159,9 +159,12 @@ def test_what_does_not_vary_has_no_effect(groups):
     X = np.random.default_rng(7).normal(size=(10, 3))
     X[:, 2] = 0.1
     form = QuadraticForm(np.eye(3) + 1.0, [1.0, 2.0, 3.0], 5.0)
-    effects = Effects.of(form, X, groups=groups)
+    effects = Effects.from_network(form, X, groups=groups)
     assert effects.main[-1] == effects.interactions[-1].max() == effects.importances[-1] == 0.0
-    for nothing in (Effects.of(QuadraticForm(np.zeros((3, 3)), s0=2.0), X, groups=groups), Effects.of(form, X[:1])):
+    for nothing in (
+        Effects.from_network(QuadraticForm(np.zeros((3, 3)), s0=2.0), X, groups=groups),
+        Effects.from_network(form, X[:1]),
+    ):
         assert np.array_equal(nothing.importances, np.zeros(3))
         assert {one.fraction for one in nothing.table()} == {0.0}
 
@@ -171,8 +174,8 @@ def test_units_of_columns_do_not_matter(unit):
     rng = np.random.default_rng(10)
     form, X = random_form(rng, 3), rng.normal(size=(20, 3))
     units = np.array([unit, 1.0, 1.0])
-    scaled = Effects.of(form.composed(1.0 / units, np.zeros(3)), X * units)
-    plain = Effects.of(form, X)
+    scaled = Effects.from_network(form.composed(1.0 / units, np.zeros(3)), X * units)
+    plain = Effects.from_network(form, X)
     np.testing.assert_allclose(scaled.main, plain.main, rtol=1e-10)
     np.testing.assert_allclose(scaled.interactions, plain.interactions, rtol=1e-10, atol=1e-14)
 
@@ -195,20 +198,36 @@ X2 = [[0.0, 1.0], [1.0, 3.0]]
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: Effects.of(np.eye(2), X2), InvalidTypeError, "network must have to_quadratic_form; got ndarray"),
-        (lambda: Effects.of(QuantizedNetworkRegressor(), X2), InvalidTypeError, r"got .*; call its effects\(X\)"),
-        (lambda: Effects.of(FORM, [[1.0]]), InvalidInputError, "X must have 2 columns"),
-        (lambda: Effects.of(FORM, [[1.0, np.nan]]), InvalidInputError, "X"),
-        (lambda: Effects.of(FORM, X2, sample_weight=[1.0]), InvalidInputError, "sample_weight must have shape"),
-        (lambda: Effects.of(FORM, X2, columns=["a"]), InvalidInputError, "columns must be 2 names"),
-        (lambda: Effects.of(FORM, X2, columns="ab"), InvalidTypeError, "columns must be names in a sequence"),
-        (lambda: Effects.of(FORM, X2, groups=["a", "b"]), InvalidTypeError, "groups must be integers"),
-        (lambda: Effects.of(FORM, X2, groups=[0]), InvalidInputError, "groups must be 2 numbers"),
-        (lambda: Effects.of(FORM, X2, groups=[0, -1]), InvalidInputError, "groups must be 2 numbers"),
-        (lambda: Effects.of(FORM, X2, groups=[0, 2], columns=["a", "b"]), InvalidInputError, "of the 2 columns"),
-        (lambda: Effects.of(FORM, X2, outputs=["a", "b"]), InvalidInputError, "outputs must be 1 names"),
-        (lambda: Effects.of(FORM, X2).table(1), InvalidInputError, "output must be an integer from 0 to 0"),
-        (lambda: Effects.of(FORM, X2).contributions([[1.0]]), InvalidInputError, "X must have 2 columns"),
+        (
+            lambda: Effects.from_network(np.eye(2), X2),
+            InvalidTypeError,
+            "network must have to_quadratic_form; got ndarray",
+        ),
+        (
+            lambda: Effects.from_network(QuantizedNetworkRegressor(), X2),
+            InvalidTypeError,
+            r"got .*; call its effects\(X\)",
+        ),
+        (lambda: Effects.from_network(FORM, [[1.0]]), InvalidInputError, "X must have 2 columns"),
+        (lambda: Effects.from_network(FORM, [[1.0, np.nan]]), InvalidInputError, "X"),
+        (
+            lambda: Effects.from_network(FORM, X2, sample_weight=[1.0]),
+            InvalidInputError,
+            "sample_weight must have shape",
+        ),
+        (lambda: Effects.from_network(FORM, X2, columns=["a"]), InvalidInputError, "columns must be 2 names"),
+        (lambda: Effects.from_network(FORM, X2, columns="ab"), InvalidTypeError, "columns must be names in a sequence"),
+        (lambda: Effects.from_network(FORM, X2, groups=["a", "b"]), InvalidTypeError, "groups must be integers"),
+        (lambda: Effects.from_network(FORM, X2, groups=[0]), InvalidInputError, "groups must be 2 numbers"),
+        (lambda: Effects.from_network(FORM, X2, groups=[0, -1]), InvalidInputError, "groups must be 2 numbers"),
+        (
+            lambda: Effects.from_network(FORM, X2, groups=[0, 2], columns=["a", "b"]),
+            InvalidInputError,
+            "of the 2 columns",
+        ),
+        (lambda: Effects.from_network(FORM, X2, outputs=["a", "b"]), InvalidInputError, "outputs must be 1 names"),
+        (lambda: Effects.from_network(FORM, X2).table(1), InvalidInputError, "output must be an integer from 0 to 0"),
+        (lambda: Effects.from_network(FORM, X2).contributions([[1.0]]), InvalidInputError, "X must have 2 columns"),
     ],
 )
 def test_bad_input(call, error, message):

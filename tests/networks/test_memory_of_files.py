@@ -126,7 +126,7 @@ def test_second_layers(tmp_path: Path) -> None:
         header = HEADER | {"n_neurons": m, "n_outputs": n_outputs}
         contents = archive(tmp_path, "bilinear-network", header, neurons=np.full(m // 8, 255, np.uint8), **shared)
         refused(tmp_path, contents, f"arrays of {m * (2 + 8 * C) if n_outputs == C else 8 * m * C} bytes are more than")
-    header = {"n_neurons": m, "n_inputs": 1, "largest_weight": 1, "one_parity": True, "activation": [1.0, 0.0, 0.0]}
+    header = {"n_neurons": m, "n_inputs": 1, "largest_weight": 1, "equal_parity": True, "activation": [1.0, 0.0, 0.0]}
     contents = archive(tmp_path, "polynomial-network", header, Q=U, bias=np.zeros(C), **shared)
     refused(tmp_path, contents, f"arrays of {8 * m * C} bytes are more than")
 

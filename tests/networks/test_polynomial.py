@@ -57,12 +57,12 @@ def polynomial(
     activation: Any = (1, 0, 0),
     *,
     M: int = 1,
-    one_parity: bool = False,
+    equal_parity: bool = False,
     C: int | None = None,
     bias: bool = False,
     shared: bool = False,
 ) -> PolynomialNetwork:
-    Q = 2 * rng.integers(0, M + 1, size=(m, d)) - M if one_parity else rng.integers(-M, M + 1, size=(m, d))
+    Q = 2 * rng.integers(0, M + 1, size=(m, d)) - M if equal_parity else rng.integers(-M, M + 1, size=(m, d))
     alpha = rng.standard_normal(m if C is None else (m, C))
     if shared:
         alpha = np.full(m, 0.1) if C is None else 0.1 * np.eye(C)[np.sort(rng.integers(0, C, size=m))]
@@ -283,13 +283,13 @@ def test_zero_neurons_go_to_the_bias(C: int | None) -> None:
     m=st.integers(1, 12),
     d=st.integers(1, 5),
     M=st.sampled_from([1, 2, 3, 6, 63, 126, 127]),
-    one_parity=st.booleans(),
+    equal_parity=st.booleans(),
     activation=st.sampled_from(COEFFICIENTS),
     C=outputs_of,
     bias=st.booleans(),
 )
 def test_from_polynomial_is_exact(
-    seed: int, m: int, d: int, M: int, one_parity: bool, activation: Any, C: int | None, bias: bool
+    seed: int, m: int, d: int, M: int, equal_parity: bool, activation: Any, C: int | None, bias: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     one = polynomial(
@@ -297,15 +297,15 @@ def test_from_polynomial_is_exact(
         m,
         d,
         activation,
-        M=M if one_parity else min(M, 63),
-        one_parity=one_parity,
+        M=M if equal_parity else min(M, 63),
+        equal_parity=equal_parity,
         C=C,
         bias=bias and activation[2],
     )
     X = np.vstack([rng.standard_normal((3, d)), np.zeros((1, d))])
     expected = polynomial_looped(one, X)
     other = from_polynomial(one)
-    factor = 1 if one.one_parity else 2
+    factor = 1 if one.equal_parity else 2
     assert other.levels == factor * one.largest_weight + 1
     assert other.n_neurons == m + 3 * bool(np.any(one.bias))
     assert other.n_inputs == d
@@ -318,7 +318,7 @@ def test_from_polynomial_is_exact(
     np.testing.assert_allclose(bilinear_looped(other, X), expected, rtol=0, atol=atol)
 
 
-def test_one_parity_keeps_values_and_both_are_doubled() -> None:
+def test_equal_parity_keeps_values_and_both_are_doubled() -> None:
     odd = from_polynomial(PolynomialNetwork([[3, -1], [1, 1]], [1.0, 2.0], activation=(1, 2, 3)))
     assert (odd.levels, odd.activation) == (4, PolynomialActivation(1, 2, 3))
     assert odd.U.tolist() == odd.V.tolist() == [[3, -1, 1], [1, 1, 1]]
@@ -386,7 +386,7 @@ def test_predictions_against_loops(
 
 
 @pytest.mark.parametrize(
-    ("Q", "largest", "one_parity", "n_values", "bits"),
+    ("Q", "largest", "equal_parity", "n_values", "bits"),
     [
         ([[1, -1]], 1, True, 2, 1),
         ([[1, 0]], 1, False, 3, 2),
@@ -404,9 +404,9 @@ def test_predictions_against_loops(
     ],
     ids=str,
 )
-def test_bits(Q: Any, largest: int, one_parity: bool, n_values: int, bits: int) -> None:
+def test_bits(Q: Any, largest: int, equal_parity: bool, n_values: int, bits: int) -> None:
     network = PolynomialNetwork(Q, [0.5])
-    assert (network.largest_weight, network.one_parity, network.n_values) == (largest, one_parity, n_values)
+    assert (network.largest_weight, network.equal_parity, network.n_values) == (largest, equal_parity, n_values)
     assert network.n_bits == 2 * bits + 32
     assert PolynomialNetwork(Q * 3, [0.5] * 3).n_bits == 6 * bits + 32
     assert PolynomialNetwork(Q * 3, [0.5, 0.5, 0.3]).n_bits == 6 * bits + 3 * 32
@@ -520,7 +520,7 @@ def assert_same(one: PolynomialNetwork, other: PolynomialNetwork) -> None:
     m=st.integers(1, 30),
     d=st.integers(1, 20),
     M=st.sampled_from([1, 2, 3, 4, 7, 8, 63, 126, 127]),
-    one_parity=st.booleans(),
+    equal_parity=st.booleans(),
     activation=st.sampled_from(COEFFICIENTS),
     C=outputs_of,
     bias=st.booleans(),
@@ -532,14 +532,14 @@ def test_round_trip(
     m: int,
     d: int,
     M: int,
-    one_parity: bool,
+    equal_parity: bool,
     activation: Any,
     C: int | None,
     bias: bool,
     shared: bool,
 ) -> None:
     rng = np.random.default_rng(seed)
-    network = polynomial(rng, m, d, activation, M=M, one_parity=one_parity, C=C, bias=bias, shared=shared)
+    network = polynomial(rng, m, d, activation, M=M, equal_parity=equal_parity, C=C, bias=bias, shared=shared)
     path = tmp_path / "n"
     network.save(path)
     loaded = load_network(path)
@@ -553,7 +553,7 @@ def test_round_trip(
     assert path.read_bytes() == blob
     kind, header, arrays = read_archive(path)
     assert kind == KIND
-    assert set(header) == {"n_neurons", "n_inputs", "largest_weight", "one_parity", "activation"}
+    assert set(header) == {"n_neurons", "n_inputs", "largest_weight", "equal_parity", "activation"}
     width = (network.n_values - 1).bit_length()
     assert arrays["Q"].nbytes == m * -(-d * width // 8)
     assert len(blob) <= sum(array.nbytes for array in arrays.values()) + 800
@@ -576,7 +576,7 @@ HEADER: dict[str, Any] = {
     "n_neurons": 2,
     "n_inputs": 3,
     "largest_weight": 2,
-    "one_parity": False,
+    "equal_parity": False,
     "activation": [1.0, 2.0, 3.0],
 }
 ARRAYS: dict[str, Any] = {
@@ -612,7 +612,7 @@ def test_flipped_bits_of_every_byte_are_noticed(tmp_path: Path, C: int | None) -
             for value in (0, 10**20, 2.0, "2")
         ),
         *(({"largest_weight": value}, {}) for value in (8, 128)),
-        *(({"one_parity": value}, {}) for value in (True, 0, None)),
+        *(({"equal_parity": value}, {}) for value in (True, 0, None)),
         *(({"activation": value}, {}) for value in ([0, 0, 0], [1.0, 2.0], "relu_like", None)),
         ({"levels": 2}, {}),
         # 5 values in 3 bits: 101 means nothing.

@@ -97,7 +97,7 @@ def effects_of(d, C=None, columns=None):
     rng = np.random.default_rng(d)
     outputs = () if C is None else (C,)
     form = qsdp.QuadraticForm(rng.normal(size=(*outputs, d, d)), rng.normal(size=(*outputs, d)))
-    return qsdp.Effects.of(form, rng.normal(size=(30, d)), columns=columns)
+    return qsdp.Effects.from_network(form, rng.normal(size=(30, d)), columns=columns)
 
 
 def test_interactions_are_those_of_the_table():
@@ -128,7 +128,7 @@ def test_interactions_of_one_output_and_of_one_column():
     assert display.image_.get_cmap().name == "Greens"
     alone = InteractionDisplay.from_effects(effects_of(1))
     assert alone.image_.get_array().mask.all()
-    nothing = qsdp.Effects.of(qsdp.QuadraticForm(np.zeros((2, 2))), [[0.0, 1.0]])
+    nothing = qsdp.Effects.from_network(qsdp.QuadraticForm(np.zeros((2, 2))), [[0.0, 1.0]])
     assert [bar.get_width() for bar in InteractionDisplay.from_effects(nothing).bars_] == [0.0, 0.0]
 
 

@@ -58,7 +58,7 @@ def run(case: dict[str, Any]) -> Measured:
 def measure(case: dict[str, Any]) -> Measured:
     device = None if case["device"] == PROCESSOR else case["device"]
     library = library_of(device)
-    library.give(library.take(np.ones((64, 64))) @ library.take(np.ones((64, 64))))
+    library.to_numpy(library.to_device(np.ones((64, 64))) @ library.to_device(np.ones((64, 64))))
     work, _ = WORKS[case["work"]]
     return {"name": name_of(device), **work(device, case["part"]), "peak_mib": peak() / 2**20}
 

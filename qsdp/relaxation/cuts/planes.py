@@ -237,7 +237,7 @@ def cut_bound(
     z = z + np.maximum(*(semidefinite_shift(half) for half in dual)) + rounding
     tau = float(z.sum() - weights.sum()) + float(entry_rounding(instance.map, nu)[0])
     scale = best_scale(instance.fit, nu, instance.dual_radius / tau if tau > 0.0 else np.inf)
-    value = instance.guarded_dual_value(scale * nu)
+    value = instance.safe_dual_value(scale * nu)
     tree = root_tree(scale * z, cuts.vectors.astype(np.int8), scale * weights)
     return ProvenBound(value, scale * nu, (tree,), (None,))
 

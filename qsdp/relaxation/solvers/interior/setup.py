@@ -87,8 +87,8 @@ class FactorCache:
             return SingleNewton(self._coordinates)
         # It is less accurate for losses with kinks, so it must take at most a tenth of the other system's operations.
         affordable = self._coordinates.work * (1.0 if part.loss.smooth else INNER)
-        pays = PrimalNewton.operations(self._coordinates) < affordable
-        return PrimalNewton(self._coordinates) if pays else SingleNewton(self._coordinates)
+        is_cheaper = PrimalNewton.operations(self._coordinates) < affordable
+        return PrimalNewton(self._coordinates) if is_cheaper else SingleNewton(self._coordinates)
 
 
 # -- operation counts ---------------------------------------------------------------------------------------
