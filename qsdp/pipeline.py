@@ -29,7 +29,7 @@ from qsdp.problem import TrainingProblem
 from qsdp.refinement import Interrupted, best_at_interrupt, in_bits, polish, refit
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import relaxation_of, with_network
-from qsdp.relaxation.shortfall import warn_of_choices
+from qsdp.relaxation.solution import warn_of_choices
 from qsdp.relaxation.solve import warn_of_zero
 from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance

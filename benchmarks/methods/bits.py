@@ -34,7 +34,7 @@ from benchmarks.uci.bits import (
     weights_bits,
 )
 from qsdp._utils.validation import FloatArray, IntArray
-from qsdp.networks.coding import fold
+from qsdp.networks.compact import fold
 from qsdp.networks.weights import bits_of
 from qsdp.report.sizes import encoding_bits
 

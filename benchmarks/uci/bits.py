@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.validation import FloatArray
-from qsdp.networks.coding import encoded_bits, fold, parameter_of
+from qsdp.networks.compact import encoded_bits, fold, parameter_of
 from qsdp.networks.weights import FLOAT_BITS as REAL
 from qsdp.networks.weights import bits_of
 from qsdp.report.sizes import POSITION_BITS, boosting_bits, node_bits

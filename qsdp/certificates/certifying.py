@@ -26,7 +26,7 @@ from qsdp.pricing.bound_trees import root_tree
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.memory import check_memory
+from qsdp.relaxation.solve import check_memory
 
 __all__ = ["certify"]
 

@@ -29,13 +29,12 @@ from qsdp.blocks import Blocks
 from qsdp.certificates.proof import Proof, check_proof
 from qsdp.certificates.row_sums import RowsProof, Scores
 from qsdp.certificates.sums import Sums, converted, read_rounding, rounding_arrays
-from qsdp.certificates.trees import read_trees, tree_arrays
 from qsdp.data_map import SAMPLES
 from qsdp.exceptions import InvalidInputError, StorageError
 from qsdp.forms import FormMap
 from qsdp.losses import LOSSES, DataFit, Loss
 from qsdp.networks import BilinearNetwork
-from qsdp.pricing.bound_trees import check_tree
+from qsdp.pricing.bound_trees import check_tree, read_trees, tree_arrays
 from qsdp.problem import TrainingProblem, quadratic_problem
 from qsdp.training_data import QuadraticModel
 

@@ -51,10 +51,9 @@ from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.pricing.bound_trees import check_tree
-from qsdp.pricing.enumeration import Enumeration
+from qsdp.pricing.enumeration import Enumeration, attained, signs_of
 from qsdp.pricing.oracle import check_enumerated
 from qsdp.pricing.shifts import free_matrix, homogenized
-from qsdp.pricing.sign_vectors import attained, signs_of
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.bounds import best_scale, entry_size, pricing_roundings
 from qsdp.relaxation.instance import Instance

@@ -10,8 +10,7 @@ import numpy as np
 from qsdp._utils import deadline
 from qsdp._utils.tuning import FIRST_TRY, ROUGH
 from qsdp._utils.validation import FloatArray
-from qsdp.choosing.distinct_rows import DistinctRows
-from qsdp.choosing.regression import MIN_ROWS, LeftOut, RidgeFit, left_out_fit
+from qsdp.choosing.regression import MIN_ROWS, DistinctRows, LeftOut, RidgeFit, left_out_fit
 from qsdp.inner_problem import grothendieck_bound, uninterrupted
 from qsdp.problem import TrainingProblem
 from qsdp.relaxation.largest_beta import useful_beta_max

@@ -27,7 +27,7 @@ from qsdp.pricing.atoms import Atoms
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.instance import Instance
-from qsdp.relaxation.memory import check_memory
+from qsdp.relaxation.solve import check_memory
 
 __all__ = ["ColumnGenerationResult", "column_generation", "verified_network", "verified_status"]
 

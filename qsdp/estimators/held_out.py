@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qsdp._utils.validation import FloatArray
-from qsdp.choosing.distinct_rows import Cells, DistinctRows
+from qsdp.choosing.regression import Cells, DistinctRows
 from qsdp.problem import TrainingProblem
 
 __all__ = ["held_out_folds"]

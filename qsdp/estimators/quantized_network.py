@@ -51,7 +51,7 @@ from qsdp.losses import Loss, get_loss
 from qsdp.networks import BilinearNetwork
 from qsdp.pipeline import QSDPResult, run_pipeline
 from qsdp.problem import TrainingProblem
-from qsdp.relaxation.shortfall import warn_of_choices
+from qsdp.relaxation.solution import warn_of_choices
 from qsdp.statistics.dask_rows import map_rows
 from qsdp.statistics.sample import Rows
 

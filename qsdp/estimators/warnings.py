@@ -7,7 +7,7 @@ from qsdp._utils.summary import format_percent
 from qsdp._utils.tuning import FAR
 from qsdp._utils.validation import FloatArray, warn
 from qsdp.pipeline import QSDPResult
-from qsdp.relaxation.shortfall import ratio_of_scales
+from qsdp.relaxation.solution import ratio_of_scales
 
 __all__ = ["warn_of_gap", "warn_of_scales"]
 

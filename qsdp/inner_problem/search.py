@@ -20,6 +20,11 @@ from qsdp.inner_problem.form import Certifier, Form
 __all__ = ["Ascent", "BoundSearch", "DualPair", "SearchOptions"]
 
 
+#: Multiple of the allowed gap below which the gradient, which bounds the gap, triggers a proof: bounds of loose
+#: tolerance, and the default beta with them, depend on it to their tolerance.
+_LIKELY = 1.5
+
+
 class Ascent:
     r"""Trust-region Newton method for the factor Y of the semidefinite program.
 
@@ -189,11 +194,6 @@ def _lowest(form: Form, z: FloatArray, weights: FloatArray, sign: float) -> tupl
         except scipy.sparse.linalg.ArpackNoConvergence:
             values, vectors = np.zeros(1), start[:, None]
     return float(values[0]), sign, root * vectors[:, 0]
-
-
-#: Multiple of the allowed gap below which the gradient, which bounds the gap, triggers a proof: bounds of loose
-#: tolerance, and the default beta with them, depend on it to their tolerance.
-_LIKELY = 1.5
 
 
 @dataclass(frozen=True, eq=False)

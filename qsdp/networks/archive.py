@@ -12,8 +12,7 @@ from qsdp._utils.stored import Checks, checked, is_activation, is_count, is_list
 from qsdp.activations import get_activation
 from qsdp.block_layout import WEIGHTS, Layout, check_layout, single_block
 from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks.coding import BitReader
-from qsdp.networks.compact import weights_memory
+from qsdp.networks.compact import BitReader, weights_memory
 from qsdp.networks.storage import Arrays, bits_of_integers, check_memory, fits_memory
 from qsdp.networks.weights import bits_of, pack_alpha, pack_weights, signed_entries, unpack_alpha, unpack_weights
 from qsdp.training_data import check_levels

@@ -6,7 +6,6 @@ bound that anyone can check.
 """
 
 from qsdp.pricing.bound_trees import BoundTree, Leaf, LeafCuts, OracleResult
-from qsdp.pricing.oracle import BilinearOracle
-from qsdp.pricing.stack import price_stack
+from qsdp.pricing.oracle import BilinearOracle, price_stack
 
 __all__ = ["BilinearOracle", "BoundTree", "Leaf", "LeafCuts", "OracleResult", "price_stack"]

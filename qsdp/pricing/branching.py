@@ -13,11 +13,10 @@ from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import LARGE_FLOATS, chunks
 from qsdp._utils.validation import FloatArray, IntArray
 from qsdp.pricing.bound_trees import BoundTree, Leaf, SignArray
-from qsdp.pricing.enumeration import Enumeration, fits
+from qsdp.pricing.enumeration import Enumeration, fits, signs_of, tail_order
 from qsdp.pricing.pool import Pool
 from qsdp.pricing.scaling import Scaled, rounding
 from qsdp.pricing.shifts import free_matrix, homogenized, root_shift, shift_bound, tighten
-from qsdp.pricing.sign_vectors import signs_of, tail_order
 
 __all__ = ["Node", "TreeSearch"]
 

@@ -10,11 +10,10 @@ from qsdp._utils.parallel import WORK_FLOATS
 from qsdp.data_map import SAMPLES, require
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._descent import CoordinateDescent
 from qsdp.refinement._moment_descent import MomentDescent, Moments
 from qsdp.refinement._sample_descent import SampleDescent
-from qsdp.refinement._samples import Samples
+from qsdp.refinement._samples import BlockSamples, Samples
 from qsdp.sampling import check_memory_of_neurons
 
 __all__ = ["AnyData", "check_memory_of_polish", "descent_data", "descent_of", "suits_statistics"]

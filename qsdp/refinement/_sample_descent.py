@@ -13,7 +13,6 @@ from qsdp._utils.parallel import LARGE_FLOATS
 from qsdp._utils.validation import FloatArray
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._block_samples import BlockImages, BlockSamples
 from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent, IntArray, in_double
 from qsdp.refinement._models import (
     AGREEMENT,
@@ -23,7 +22,7 @@ from qsdp.refinement._models import (
     sampled_curvature,
     side_by_side,
 )
-from qsdp.refinement._samples import Images, Samples
+from qsdp.refinement._samples import BlockImages, BlockSamples, Images, Samples
 
 __all__ = ["SampleDescent"]
 

@@ -19,11 +19,10 @@ from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork
 from qsdp.networks.weights import owners_of
 from qsdp.problem import TrainingProblem
-from qsdp.refinement._block_samples import BlockSamples
 from qsdp.refinement._choice import AnyData, descent_data, descent_of
 from qsdp.refinement._descent import CoordinateDescent, largest_weights
 from qsdp.refinement._models import check_descends
-from qsdp.refinement._samples import SMALL
+from qsdp.refinement._samples import SMALL, BlockSamples
 from qsdp.refinement._second_layer import adjust_columns, rescale, resolve, revive, reweight, settle
 
 __all__ = ["MAX_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]

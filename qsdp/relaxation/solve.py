@@ -1,4 +1,4 @@
-"""Solve the relaxation with any solver."""
+"""Solve the relaxation with any solver, if it fits into memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from joblib import delayed
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
+from qsdp._utils.main_memory import require_memory
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.parallel import CountedParallel, few_threads
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
@@ -22,16 +23,22 @@ from qsdp.relaxation.backends import BACKENDS, Backend, check_solver, choose_bac
 from qsdp.relaxation.incumbent import FINAL
 from qsdp.relaxation.instance import Instance, LinearInstance, Reduction, Units
 from qsdp.relaxation.joining import better_of
-from qsdp.relaxation.memory import check_memory
 from qsdp.relaxation.repair import along_gradient
 from qsdp.relaxation.scaled import Progress, RawSolution, ScaledProblem, Settings
-from qsdp.relaxation.shortfall import falls_short, warn_of_shortfall
-from qsdp.relaxation.solution import Relaxation, finish, join_outputs
+from qsdp.relaxation.solution import Relaxation, falls_short, finish, join_outputs, warn_of_shortfall
 
-__all__ = ["check_callback", "solve_relaxation", "solve_with", "warn_of_zero"]
+__all__ = ["check_callback", "check_memory", "min_memory", "solve_relaxation", "solve_with", "warn_of_zero"]
 
 #: Iterations of splitting after another method ended above the tolerance; three times as many are no better.
 _ANOTHER_TRY = 3000
+
+
+#: Minimum number of matrices per output that built-in methods hold: points, dual weights, directions.
+_MATRICES = 8
+
+#: Bytes of a float, and of an entry of a sparse matrix with its index.
+_FLOAT = np.dtype(np.float64).itemsize
+_ENTRY = _FLOAT + np.dtype(np.int32).itemsize
 
 
 def solve_relaxation(
@@ -346,3 +353,33 @@ def _check_start(start: object, problem: TrainingProblem) -> None:
         raise InvalidInputError(f"start must be of size and targets {expected}, those of the problem; got {other}")
     if problem.blocks != start.problem.blocks:
         raise InvalidInputError("start must be of the blocks of the problem, with the same sizes, kinds and omega")
+
+
+def min_memory(problem: TrainingProblem, *, builtin: bool = True, proven: bool = False) -> int:
+    r"""Estimate the minimum number of bytes that a solve takes in addition to the data.
+
+    For n samples, N inputs and C outputs, built-in methods take a copy of the rows and matrices of side N:
+    :math:`8 n N + 64\,C N^2`. Solvers through CVXPY get a sparse matrix with an entry for every product of two inputs
+    in every sample (at most :math:`N (N + 1) / 2` rows after reduction): :math:`12 \min(n, N(N+1)/2) N^2`. If neurons
+    are priced exactly, as `proven` bounds of one output after the other require, branch and bound takes
+    :math:`32 (2N + 1)^2`; the larger counts.
+    """
+    # A problem from statistics has fewer rows than samples.
+    n, N, C = len(problem.targets), problem.size, problem.n_outputs
+    if problem.blocks is not None:
+        R, P = problem.blocks.n_blocks, problem.blocks.n_entries
+        return _FLOAT * (P * P + _MATRICES * C * R * N * N) if builtin else _ENTRY * min(n, P) * P
+    if builtin:
+        # Branch and bound holds several matrices of side 2N + 1 at once: free, bordered, shifted, decomposed.
+        matrices = max(_MATRICES * C * N * N, 4 * (2 * N + 1) ** 2 if proven else 0)
+        return _FLOAT * (n * N + matrices)
+    return _ENTRY * min(n, N * (N + 1) // 2) * N * N
+
+
+def check_memory(problem: TrainingProblem, solver: str = "auto", *, proven: bool = False) -> None:
+    """Raise `InvalidInputError` if a solve, or a proof of its bound, takes more than the main memory."""
+    builtin = solver == "auto" or BACKENDS[solver].certified
+    size = f"{problem.n_samples:,} samples, {problem.size:,} inputs and {problem.n_outputs} outputs"
+    work = "a proof" if proven else f"solver={solver!r}"
+    advice = "take fewer rows or columns of X" + ("" if builtin else ", or solver='auto'")
+    require_memory(min_memory(problem, builtin=builtin, proven=proven), work, size, advice)

@@ -12,8 +12,7 @@ from qsdp import TrainingProblem
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing import regression
 from qsdp.choosing.beta import choose_beta
-from qsdp.choosing.distinct_rows import DistinctRows
-from qsdp.choosing.regression import _SCALES, _STRENGTHS, Functions, left_out_fit, regression_targets
+from qsdp.choosing.regression import _SCALES, _STRENGTHS, DistinctRows, Functions, left_out_fit, regression_targets
 from qsdp.losses import get_loss
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qsdp import QuantizedNetworkClassifier, TrainingProblem
-from qsdp.choosing.distinct_rows import Cells, DistinctRows
+from qsdp.choosing.regression import Cells, DistinctRows
 from qsdp.estimators.held_out import held_out_folds
 
 

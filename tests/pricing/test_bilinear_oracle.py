@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import qsdp
 from qsdp.pricing import BilinearOracle
-from qsdp.pricing.enumeration import Enumeration
-from qsdp.pricing.sign_vectors import signs_of
+from qsdp.pricing.enumeration import Enumeration, signs_of
 
 
 def all_signs(n: int) -> np.ndarray:

@@ -63,8 +63,7 @@ from benchmarks.machinery.verdicts import Claim, exact
 from benchmarks.methods.binary_cnn import train_binary_cnn
 from benchmarks.runner import Record, Table
 from benchmarks.uci.bits import REAL, boosting_bits, coded_bits, tree_bits
-from qsdp.networks.coding import fold
-from qsdp.networks.compact import integer_weights
+from qsdp.networks.compact import fold, integer_weights
 from qsdp.refinement import in_bits
 from qsdp.refinement._alpha_bits import nearest_integers
 

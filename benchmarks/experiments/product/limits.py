@@ -27,7 +27,7 @@ import qsdp
 from benchmarks.machinery.common import TARGET, Records, experiment_in, grid, timed, where
 from benchmarks.machinery.process import begin_peak, in_own_process, peak
 from benchmarks.machinery.verdicts import Claim, exact
-from qsdp.relaxation.memory import min_memory
+from qsdp.relaxation.solve import min_memory
 
 #: Time limits in seconds, and by how much a call may take longer: once the limit and some seconds.
 LIMITS, MORE = (0.5, 5.0), 2.0

@@ -40,6 +40,13 @@ __all__ = [
 ]
 
 
+#: Smallest feasibility tolerance of HiGHS.
+_TOLERANCE = 1e-10
+
+#: SciPy's status of a linear program that reached a limit.
+_TIME_OVER = 1
+
+
 def is_solvable(loss: Loss) -> bool:
     """Whether `solve_restricted` has a method for a loss."""
     return isinstance(loss, PiecewiseQuadratic) or loss.has_curvature
@@ -102,13 +109,6 @@ def solve_restricted(
             return solve_quadratic(columns, fit, penalties, tol)
         start = np.zeros(len(penalties)) if start is None else start
         return solve_smooth(columns, fit, penalties, outputs, tol, start)
-
-
-#: Smallest feasibility tolerance of HiGHS.
-_TOLERANCE = 1e-10
-
-#: SciPy's status of a linear program that reached a limit.
-_TIME_OVER = 1
 
 
 def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) -> FloatArray:

@@ -40,6 +40,16 @@ __all__ = ["CachedEvaluation", "follow", "operations", "solve_low_rank", "unfit"
 _SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
 
 
+#: Default of `max_iter`; tens of iterations are usual.
+_MAX_ITERATIONS = 500
+
+#: Expected products of a solve with the data, and columns of the factors.
+_PRODUCTS, _COLUMNS = 2000, 80
+
+#: Samples per column up to which a coarse solve counts as having few samples, and its number of products.
+_FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
+
+
 def follow(
     objective: Objective,
     factors: Factors,
@@ -244,16 +254,6 @@ def _corrected(z: FloatArray, values: FloatArray, vectors: FloatArray) -> tuple[
         added += np.abs((weighted * excess[order]) @ weighted.T).sum(axis=1)
         violating.append(vectors[:, order] / roots[:, None])
     return z + added, (violating[0], violating[1])
-
-
-#: Default of `max_iter`; tens of iterations are usual.
-_MAX_ITERATIONS = 500
-
-#: Expected products of a solve with the data, and columns of the factors.
-_PRODUCTS, _COLUMNS = 2000, 80
-
-#: Samples per column up to which a coarse solve counts as having few samples, and its number of products.
-_FEW_SAMPLES, _COARSE_PRODUCTS = 4, 150
 
 
 def operations(instance: Instance, tol: float) -> float:
