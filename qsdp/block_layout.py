@@ -144,7 +144,7 @@ class Layout:
     def all_omega(self) -> tuple[float | tuple[float, ...], ...]:
         """Weights of the penalties of all blocks: a number, or a tuple if those of real weights differ."""
         prices = [columns.omega for columns in self.weights]
-        return self.listed(self.omega, [of[0] if len(set(of)) == 1 else of for of in prices])
+        return self.listed(self.omega, [price[0] if len(set(price)) == 1 else price for price in prices])
 
     def same_blocks(self, other: Layout) -> bool:
         """Whether the other layout has blocks of the same sizes and kinds; penalties may differ."""

@@ -159,7 +159,9 @@ def check_blocks(X: Any, layout: Layout) -> Blocks:
 
 def _shortened(omega: tuple[float | tuple[float, ...], ...]) -> str:
     """Return factors of blocks as text, with the first of many prices."""
-    texts = [f"({first_few([repr(price) for price in of])})" if isinstance(of, tuple) else repr(of) for of in omega]
+    texts = [
+        f"({first_few(list(map(repr, prices)))})" if isinstance(prices, tuple) else repr(prices) for prices in omega
+    ]
     return f"({', '.join(texts)}{',' * (len(texts) == 1)})"
 
 

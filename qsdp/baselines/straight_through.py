@@ -13,8 +13,8 @@ from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor, che
 from qsdp.baselines._history import History
 from qsdp.baselines._torch import require_torch
 from qsdp.baselines.backprop._training import FloatTraining, GradientDescent, NetworkTraining
-from qsdp.baselines.backprop.estimators import QuadraticNetworkTrained
-from qsdp.baselines.backprop.networks import FloatNetwork
+from qsdp.baselines.backprop.backprop_estimators import QuadraticNetworkTrained
+from qsdp.baselines.backprop.float_networks import FloatNetwork
 from qsdp.estimators import warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork, from_polynomial

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from qsdp._utils.lazy import lazy_names
-from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
+from qsdp.estimators.fit_warnings import warn_of_gap, warn_of_scales
 
 if TYPE_CHECKING:
     from qsdp.estimators.classifier import QuantizedNetworkClassifier

@@ -31,6 +31,7 @@ from qsdp.encoding.used_columns import columns_of_training, is_frame
 from qsdp.estimators.additive import fit_additive
 from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.dask_fits import train_on_chunks
+from qsdp.estimators.fit_warnings import warn_of_gap, warn_of_scales
 from qsdp.estimators.input_encoding import (
     check_kind_of_array,
     check_targets,
@@ -44,7 +45,6 @@ from qsdp.estimators.input_encoding import (
 from qsdp.estimators.parameters import activation_of, encoding_of, is_additive, is_auto, training_options
 from qsdp.estimators.saving import save
 from qsdp.estimators.targets import TargetScaling
-from qsdp.estimators.warnings import warn_of_gap, warn_of_scales
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant, power_of_two
 from qsdp.losses import Loss, get_loss

@@ -13,7 +13,7 @@ from qsdp import BilinearNetwork, PolynomialNetwork, TrainingProblem
 from qsdp.baselines import BackpropRegressor
 from qsdp.baselines._torch import minibatches, seeded, torch_loss
 from qsdp.baselines.backprop._training import FloatTraining, GradientDescent
-from qsdp.baselines.backprop.networks import FloatNetwork
+from qsdp.baselines.backprop.float_networks import FloatNetwork
 from qsdp.losses import LOSSES, get_loss
 
 RNG = np.random.default_rng(0)

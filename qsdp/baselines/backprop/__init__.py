@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qsdp.baselines.backprop.estimators import BackpropClassifier, BackpropRegressor
-from qsdp.baselines.backprop.networks import FloatNetwork
+from qsdp.baselines.backprop.backprop_estimators import BackpropClassifier, BackpropRegressor
+from qsdp.baselines.backprop.float_networks import FloatNetwork
 from qsdp.baselines.backprop.relu import QuantizedReLUNetwork, ReLUNetwork, ReLUNetworkClassifier, ReLUNetworkRegressor
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 

@@ -15,7 +15,7 @@ from qsdp._utils.validation import FloatArray, check_choice
 from qsdp.baselines._estimator import CheckedSettings, checked
 from qsdp.baselines._history import Callback, History, train_epochs
 from qsdp.baselines._torch import check_device, minibatches, require_torch, seeded, torch_loss, training_epoch
-from qsdp.baselines.backprop.networks import FloatNetwork
+from qsdp.baselines.backprop.float_networks import FloatNetwork
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem

@@ -22,8 +22,8 @@ from qsdp.baselines._estimator import BaselineClassifier, BaselineRegressor
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import AffineForm, TrainedLayer, relu
 from qsdp.baselines.backprop._training import GradientDescent, GradientTraining
-from qsdp.baselines.backprop.estimators import GradientTrained
-from qsdp.baselines.backprop.networks import TwoLayerNetwork
+from qsdp.baselines.backprop.backprop_estimators import GradientTrained
+from qsdp.baselines.backprop.float_networks import TwoLayerNetwork
 from qsdp.baselines.backprop.rounding import Rounding, round_to_levels
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks.weights import FLOAT_BITS, bits_of, check_alpha, check_weights, count_floats

@@ -15,7 +15,7 @@ from qsdp.encoding.steps import identity
 from qsdp.exceptions import ExportError
 from qsdp.export._description import ModelDescription, describe, described, is_on_blocks
 from qsdp.export._javascript.data import columns_data, effects_data, image_data, network_data, output_names
-from qsdp.export._javascript.types import declarations
+from qsdp.export._javascript.declarations import declarations
 
 __all__ = ["JavaScriptModule", "to_js"]
 

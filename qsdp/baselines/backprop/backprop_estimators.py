@@ -17,7 +17,7 @@ from qsdp.baselines._estimator import Baseline, BaselineClassifier, BaselineRegr
 from qsdp.baselines._history import History
 from qsdp.baselines._layers import TrainedLayer
 from qsdp.baselines.backprop._training import DescentParameters, FloatTraining, GradientDescent
-from qsdp.baselines.backprop.networks import FloatNetwork
+from qsdp.baselines.backprop.float_networks import FloatNetwork
 from qsdp.estimators.classes import encode_classes
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import append_constant
