@@ -260,7 +260,11 @@ def pages(out: Path | None = None) -> dict[Path, str]:
     pictures = {
         which: os.path.relpath(accuracy_bytes.picture(folder, which), home) for which in accuracy_bytes.PICTURES
     }
-    if both := accuracy_bytes.page(records_of(known), pictures.__getitem__):
+
+    def page_of(name: str) -> str:
+        return os.path.relpath(page_file(name, out), home)
+
+    if both := accuracy_bytes.page(records_of(known), pictures.__getitem__, page_of):
         made[home / f"{accuracy_bytes.NAME}.md"] = both
     return made
 

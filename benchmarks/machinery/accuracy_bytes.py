@@ -27,6 +27,8 @@ from benchmarks.runner._report import markdown_table
 from benchmarks.uci.report import means, shared_splits
 
 NAME = "accuracy_bytes"
+#: Experiments whose records are drawn.
+SOURCES = ("small_models", "uci", "bthowen", "convolutions", "many_inputs", "few_shot")
 TITLE = "Accuracy against bytes"
 OURS, MEASURED, PRINTED = "this package", "measured here", "printed"
 #: Colours and markers, one after the other; markers tell series apart on prints without colour.
@@ -357,15 +359,33 @@ def picture(folder: Path, which: str) -> Path:
     return folder / f"{NAME}_{which}.png"
 
 
-def page(records: Mapping[str, Records], link: Callable[[str], str]) -> str:
-    """Return the page with both pictures and the fronts, "" without records; `link` takes the name of a picture."""
-    parts = []
-    for which, panels_of in PICTURES.items():
-        for number, panel in enumerate(panels_of(records)):
+def page(records: Mapping[str, Records], link: Callable[[str], str], page_of: Callable[[str], str]) -> str:
+    """Return the page with the answer, both pictures and the fronts, "" without records.
+
+    `link` takes the name of a picture, `page_of` that of an experiment.
+    """
+    panels = {which: panels_of(records) for which, panels_of in PICTURES.items()}
+    if not any(panels.values()):
+        return ""
+    first, legend = (" ".join(part.split()) for part in (__doc__ or "").split("\n\n"))
+    parts = [f"# {TITLE}", wrapped(first), wrapped(answer(panels))]
+    for which, some in panels.items():
+        for number, panel in enumerate(some):
             parts += [f"## {which.capitalize()}", f"![{TITLE}: {which}]({link(which)})"] if number == 0 else []
             parts += [f"**{panel.title}.** {panel.setting}", markdown_table(HEADINGS, panel.rows())]
-    head = [f"# {TITLE}", *(wrapped(" ".join(part.split())) for part in (__doc__ or "").split("\n\n"))]
-    return "\n\n".join([*head, *parts]) + "\n" if parts else ""
+    sources = ", ".join(f"[{name}]({page_of(name)})" for name in SOURCES if records.get(name))
+    machines = f"<small>Records of {sources}. Their pages name machines, dates and commits.</small>"
+    return "\n\n".join([*parts, "## Setting", wrapped(legend), machines]) + "\n"
+
+
+def answer(panels: Mapping[str, Sequence[Panel]]) -> str:
+    """Return on how many fronts there is a model of this package, and where there is none; and the largest fronts."""
+    every = [panel for some in panels.values() for panel in some]
+    without = [panel.title for panel in every if all(s.origin != OURS for front in panel.fronts() for _, s in front)]
+    said = f"In {len(every) - len(without)} of {len(every)} comparisons, a model of this package is on the front: no "
+    said += "model shown is both as small and as accurate."
+    said += f" There is none for {'; '.join(without)}." if without else ""
+    return " ".join([said, *(_sentence(some[0]) for some in panels.values() if some)])
 
 
 def quotes(records: Mapping[str, Records]) -> dict[str, str]:

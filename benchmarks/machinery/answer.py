@@ -7,7 +7,7 @@ rewritten, and an error says so. On the page of NAME itself, the words are no li
 
 Numbers are quoted, so that they change with the records: `{NAME.PART}` from the experiment (`machinery/quotes.py`),
 `{NAME: TEXT}` from the claim whose statement contains TEXT, and `{NAME: TEXT # VERDICT}` as the number of such claims
-with a verdict, "4 of 8".
+with a verdict, "4 of 8"; without TEXT, of all claims of the experiment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.machinery.verdicts import VERDICTS, Claim
 
 _VERDICTS = re.compile(r"\[([^\]]+)\]\{(\w+): ([^{}]+) = ([^{}=]+)\}")
 _QUOTE = re.compile(r"\{(\w+)\.(\w+)\}")
-_NUMBER = re.compile(r"\{(\w+): ([^{}=#]+?)(?: # ([^{}=#]+))?\}")
+_NUMBER = re.compile(r"\{(\w+): ([^{}=#]*?) ?(?:# ([^{}=#]+))?\}")
 
 
 def answered(
@@ -57,6 +57,8 @@ def answered(
         name, text, verdict = found.groups()
         some = matching(name, text)
         if not some or (verdict is None and len(some) > 1):
+            if not strict:
+                return "(not measured yet)"
             raise typer.BadParameter(f"{len(some)} claims of {name} contain {text!r}; {found.group()} needs one")
         if verdict is not None:
             return f"{sum(claim.verdict == verdict for claim in some)} of {len(some)}"

@@ -35,7 +35,7 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study
     function `methods_of(case)`, if there is one, returns those that the case depends on, so that a record of a rival
     stays current when a method of this package changes.
 
-    The module's `ANSWER`, if there is one, is the answer on top of its page.
+    The module's `ANSWER` is the answer on top of its page.
 
     Without a function `tables`, the tables show all measurements (`_summary`): the module's `KEYS` name parameters
     inside measurements, and its `shown(records)` returns the records to show, selected and renamed. `plot` takes
@@ -48,7 +48,7 @@ def experiment_in(module: str, title: str, source: str, **changes: Any) -> Study
     if "plot" in members:
         functions["plot"] = draw.saved(members["plot"])
     functions["methods"] = versions_of(*members["MEASURED"])
-    functions["answer"] = members.get("ANSWER", "")
+    functions["answer"] = members["ANSWER"]
     named = {"name": module.rpartition(".")[2], "title": title, "source": source}
     return Study(**{**named, "description": inspect.cleandoc(members["__doc__"] or ""), **functions, **changes})
 

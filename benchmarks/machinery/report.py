@@ -27,10 +27,6 @@ claims with cases that are not measured yet. "Not decided" marks claims about a 
 end of a grid in most repetitions, so that a wider grid might improve it."""
 
 
-#: Claims of each verdict that the answer at the top of a page names.
-NAMED = 3
-
-
 @dataclass(frozen=True)
 class Study(Experiment):
     """Experiment with claims of a paper or of the package, and a figure."""
@@ -39,7 +35,7 @@ class Study(Experiment):
     claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda records: ()
     #: ``plot(records, path)`` draws a figure, or nothing if there are too few records.
     plot: Callable[[Sequence[Record], Path], None] | None = None
-    #: The answer on top of the page, in prose that `machinery/answer.py` checks; without one, verdicts are listed.
+    #: The answer on top of the page, in prose that `machinery/answer.py` checks.
     answer: str = ""
 
 
@@ -77,37 +73,14 @@ def markdown_of(
     claims: Sequence[Claim] | None = None,
     answer: str = "",
 ) -> str:
-    """Return the page of a study: the answer, the figure and all claims, which may be corrected with others already.
-
-    Without an answer in prose, the verdicts are listed.
-    """
+    """Return the page of a study: the answer, the figure and all claims, which may be corrected with others already."""
     claims = corrected(claims_of(study, results)) if claims is None else claims
-    parts = [answer or _answer(claims)] if claims else []
+    parts = [answer] if answer else []
     if picture is not None:
         parts.append(f"![{study.title}]({picture})")
     if claims:
         parts += ["**claims**", _page_table(claims)]
     return runner.markdown_of(study, results, parts)
-
-
-def _answer(claims: Sequence[Claim]) -> str:
-    """Return a list with an entry for each verdict: how many claims have it, and the first of them with their numbers.
-
-    Claims that differ only in a case count one by one, and are named once.
-    """
-    lines = []
-    for verdict in VERDICTS:
-        matching = [claim for claim in claims if claim.verdict == verdict]
-        if not matching:
-            continue
-        named: dict[str, list[Claim]] = {}
-        for claim in matching:
-            named.setdefault(claim.group or claim.statement, []).append(claim)
-        texts = [_with_number(text, same) for text, same in list(named.items())[:NAMED]]
-        if more := sum(map(len, list(named.values())[NAMED:])):
-            texts.append(f"and {more} more")
-        lines.append(f"- **{verdict}** ({len(matching)} of {len(claims)}): {'; '.join(texts)}.")
-    return "\n".join(lines)
 
 
 def _page_table(claims: Sequence[Claim]) -> str:
@@ -139,13 +112,6 @@ def _merged(claims: Sequence[Claim]) -> tuple[str, str, str]:
     verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
     listed = "; ".join(f"{claim.case}: {number}" for claim, number in zip(claims, numbers, strict=True))
     return first.group, verdicts, listed
-
-
-def _with_number(statement: str, claims: Sequence[Claim]) -> str:
-    """Return a statement without its full stop, and in brackets its number, or how many claims make it."""
-    (first, *more) = claims
-    number = f"{len(claims)} cases" if more else first.number if first.basis else first.why
-    return statement.removesuffix(".") + (f" ({number})" if number else "")
 
 
 def summary_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -38,3 +39,11 @@ def test_rows_say_how_far_the_package_is_behind_on_the_same_data() -> None:
     rows = panel(models, {"ours too": "other data"}).rows()
     assert [row[:2] for row in rows] == [("5", "70.0"), ("10", "80.0"), ("20", "83.5"), ("1", "99.0")]
     assert [row[3:] for row in rows] == [("none", ""), ("80.0", ""), ("80.0", "3.5"), ("99.0", "")]
+
+
+def test_the_answer_says_where_the_package_is_not_on_the_front() -> None:
+    ahead = replace(panel({"ours": [(10, 80.0)], "theirs": [(20, 70.0)]}), title="A")
+    behind = replace(panel({"ours": [(10, 80.0)], "theirs": [(10, 81.0)]}), title="B")
+    said = fronts.answer({"tables": [ahead, behind], "images": []})
+    assert said.startswith("In 1 of 2 comparisons, a model of this package is on the front: ")
+    assert "There is none for B. A: this package is on the front" in said

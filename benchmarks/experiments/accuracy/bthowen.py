@@ -140,6 +140,17 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+#: The answer on top of the page.
+ANSWER = """\
+In no more KiB than those printed for BTHOWeN, networks of this package are shown to be more accurate on
+{bthowen: in no more. # supported} sets, and less accurate on {bthowen: in no more. # contradicted};
+{bthowen: in no more. # not measured} are not measured. On iris, wine and vehicle together, their mean accuracy differs
+from that of a decision tree of no more bits by {bthowen: than a decision tree}, of logistic regression by
+{bthowen: than logistic regression}, and of the relaxation's quadratic form by
+{bthowen: than the form of the relaxation}; {bthowen: Of iris # supported} of these advantages are significant.
+"""
+
+
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
     return () if case.get("family") == "linear and trees" else ESTIMATORS

@@ -88,6 +88,18 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+#: The answer on top of the page.
+ANSWER = """\
+With 250 neurons and equal bits, networks sampled from the relaxation are
+[not shown to have smaller objectives]{objectives: 'sampled' has a smaller objective than 'rounded' = 1 inconclusive}
+than rounded backpropagation, and have
+[larger ones]{objectives: 'sampled' has a smaller objective than 'straight-through' = 1 contradicted} than
+straight-through training ({objectives: 'sampled' has a smaller objective than 'straight-through'}). Polished, theirs
+are [smaller than those of straight-through training]{objectives: 'polished' has = 1 supported}, by a few per cent
+({objectives: 'polished' has}).
+"""
+
+
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
     ours = case["system"] == "relaxation"

@@ -139,6 +139,19 @@ def mean_over(records: Records, systems: Sequence[str], what: str) -> dict[int, 
     return over_sets({((system, name), split): score for (system, name, split), score in found.items()}, wanted)
 
 
+#: The answer on top of the page.
+ANSWER = """\
+Networks of seven systems, quantized by the relaxation after training, change their test accuracy on classes by
+{train_then_quantize: classes: trained by any system} on average; with real targets, those of five systems change their
+R² by {train_then_quantize: real targets: trained by any system}. Of the two systems that can be rounded to signs,
+networks quantized by the relaxation differ from rounded ones by
+{train_then_quantize: classes: quantized by the relaxation} of accuracy and
+{train_then_quantize: real targets: quantized by the relaxation} of R². Networks of the relaxation itself differ from
+those trained and then quantized by {train_then_quantize: classes: the relaxation's own network} and
+{train_then_quantize: real targets: the relaxation's own network}.
+"""
+
+
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
     if case["system"] == OWN:

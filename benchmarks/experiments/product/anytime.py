@@ -296,6 +296,17 @@ def plot(records: Records) -> Any:
     return draw.curves(panels, "processor seconds", "certified gap", "xy", height=3.0, words=WORDS)
 
 
+#: The answer on top of the page.
+ANSWER = """\
+With a limit ten times as long, the network is no worse, but for the scatter of seeds, in
+{anytime: The network of a time limit} cases, and the relaxation's certified gap no larger in
+{anytime: The relaxation's certified gap}. After 1 and 10 s, the gap of `auto` is at most twice that of the best method
+in {anytime: After 1 and 10 s} cases. Cutting planes make the gap after a minute smaller on
+{anytime: With cutting planes} problems that are not proven. The targets for a gap are met on {anytime: below 5 %}
+problems (5 % in 60 s) and on {anytime: below 2 %} (2 % in 180 s).
+"""
+
+
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on; limits of the other relaxations end no attempt of "auto".
 

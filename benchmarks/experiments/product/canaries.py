@@ -174,6 +174,12 @@ def claims(records: Records) -> list[Claim]:
     return [exact(TARGET, statement, holds, figures, needed=len(cases(quick=False)))]
 
 
+#: The answer on top of the page.
+ANSWER = """\
+In {canaries: No canary takes} large cases, one for each solver and part, this checkout takes at most 1.1 times the time
+of the one before, or 20 ms more.
+"""
+
 #: Methods whose versions are stored with the records: none, since a checkout is compared with another.
 MEASURED = ()
 EXPERIMENT = experiment_in(__name__, "Canaries: large cases, now and before", "Targets of the package: no step back")

@@ -89,6 +89,13 @@ def claims(records: Records) -> list[Claim]:
     return [exact(TARGET, statement, holds, needed=len(VERSIONS))]
 
 
+#: The answer on top of the page.
+ANSWER = """\
+In {determinism: One seed gives} configurations of versions, kernels and threads, one seed gives the same first-layer
+signs, and lower bounds that agree to 1e-9. Digests of whole networks may differ, since second-layer weights may do so
+in their last digits.
+"""
+
 #: Methods whose versions are stored with the records.
 MEASURED = ESTIMATORS
 EXPERIMENT = experiment_in(__name__, "What one seed gives elsewhere", "Targets of the package: reproducible results")

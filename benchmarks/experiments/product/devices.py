@@ -177,6 +177,14 @@ def claims(records: Records) -> list[Claim]:
     return made
 
 
+#: The answer on top of the page.
+ANSWER = """\
+A GPU [is faster than the processor of its machine]{devices: GPU faster = 3 supported} at all three works: statistics
+take {devices: processor: statistics}, the Gram matrix of pooled images {devices: processor: gram}, and that of moments
+of patches {devices: processor: blocks}. What is computed from them
+[agrees]{devices: GPU beside processor = 2 supported}.
+"""
+
 #: Methods whose versions are stored with the records.
 MEASURED = ("statistics", "relaxation", "encoding")
 EXPERIMENT = experiment_in(__name__, "A GPU beside the processor", "Targets of the package: devices")

@@ -204,6 +204,15 @@ def claims(records: Records) -> list[Claim]:
     ]
 
 
+#: The answer on top of the page.
+ANSWER = """\
+Time limits are kept within a factor of two and two seconds in {limits: No call takes} calls; with thousands of inputs,
+steps that cannot be interrupted may take longer. However short the time, the lower bound is not above the objective in
+{limits: lower bound} calls. Memory stays below the stated formula in {limits: A solve takes} solves and
+{limits: Polish, refit} other calls.
+"""
+
+
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods that a case depends on."""
     leaves = ("root_leaves",) if case["d"] >= WIDE and case["call"] in PROVING else ()

@@ -164,7 +164,17 @@ def quotes(records: Records) -> dict[str, str]:
     }
     what = f"bound of a quadratic form over {found['qsdp']['n']} signs ({GRAPHS[-1]}) to {small(LEVEL)}"
     others = f"the solver inside `cutnorm`, which has no bound, {shown['cutnorm']}; CSDP {shown['csdp']}"
-    return {"graph": table_row(what, f"{shown['qsdp']}; {others}; CVXPY + SCS {shown['scs']}")}
+    times = f"{shown['qsdp']}; {others}; CVXPY + SCS {shown['scs']}"
+    return {"graph": table_row(what, times), "times": times}
+
+
+#: The answer on top of the page.
+ANSWER = """\
+To a certified gap of 1e-4 on three maximum cuts, this package is
+[at least 30 times faster than SCS]{inner: times faster than SCS = 3 supported}, and
+[faster than five other solvers]{inner: the others take longer = 1 supported} on one thread, by processor time. The
+solver inside `cutnorm` is not among these. On the largest graph, G1, and two threads, this package takes {inner.times}.
+"""
 
 
 #: Methods whose versions are stored with the records.
