@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -10,10 +11,9 @@ from scipy.optimize import minimize
 from qsdp.losses import Loss
 from qsdp.relaxation import RawSolution
 from qsdp.relaxation.backends import Backend, Settings
-from qsdp.relaxation.instance import Instance
 
 
-def solve(instance: Instance, settings: Settings) -> RawSolution:
+def solve(instance: Any, settings: Settings) -> RawSolution:
     r"""Minimise over factors of the two blocks.
 
     They are :math:`V + Z = 2 \rho P P^T` and

@@ -88,7 +88,19 @@ def table_chunks(
     thousands: str | None = None,
     missing: Collection[str] = MISSING,
 ) -> Iterator[pandas.DataFrame]:
-    """Read a file like `read_table`, but yield data frames of `rows` rows."""
+    """Read a file like `read_table`, in pieces that fit into memory.
+
+    Parameters
+    ----------
+    path, decimal, thousands, missing
+        See `read_table`.
+    rows : int, default=65536
+        Number of rows of every piece but the last.
+
+    Yields
+    ------
+    pandas.DataFrame
+    """
     text_format = check_format(decimal, thousands, missing)
     for reading in _readings(path, check_integer("rows", rows, minimum=1), text_format):
         yield reading.table

@@ -223,3 +223,12 @@ def test_the_reference_names_everything_public():
     modules = {"datasets"}
     assert set(qsdp.__all__) - modules - listed - {"QSDPError", "QSDPWarning"} == set()
     assert listed <= set(qsdp.__all__)
+
+
+def test_pages_and_scripts_import_what_the_reference_lists():
+    listed = (DOCS / "api" / "index.md").read_text("utf-8") + (DOCS / "_ext" / "reference_pages.py").read_text("utf-8")
+    scripts = [*HOWTO.glob("*.py"), *(ROOT / "examples").rglob("*.py"), *(ROOT / "notebooks").glob("*.py")]
+    imported = re.compile(r"^(?:>>> )?from (qsdp\.[\w.]+) import", re.MULTILINE)
+    modules = {name for path in [*TEXTS, *scripts] for name in imported.findall(path.read_text(encoding="utf-8"))}
+    assert {"qsdp.losses", "qsdp.relaxation.backends", "qsdp.tables"} <= modules
+    assert {name for name in modules if f'"{name}"' not in listed and f":: {name}." not in listed} == set()

@@ -21,7 +21,8 @@ class Backend:
     ----------
     name : str
     solve : callable
-        Maps a normalised instance and settings to candidates. Solvers through CVXPY also take a `ReducedInstance`.
+        Maps an instance, in units in which its numbers are near one, and settings to candidates. Built-in methods take
+        an `Instance`, whose map is the data; solvers through CVXPY take any `LinearInstance`, such as one on few rows.
     package, install : str
         Module that must be importable, and the command that installs it.
     time_limit : bool
