@@ -34,7 +34,7 @@ from benchmarks.machinery.quotes import Quoted, filled
 from benchmarks.machinery.report import Study, claims_of, markdown_of, paper_table, print_report, summary_of
 from benchmarks.machinery.verdicts import Claim, corrected
 from benchmarks.runner import Record, Results, load_results, run_experiment
-from qsdp.exceptions import QSDPError
+from qsdp.exceptions import DatasetError, QSDPError
 
 HERE = Path(__file__).resolve().parent
 #: Pages of experiments in the documentation, and the experiments that have one; other pages are beside the records.
@@ -180,12 +180,10 @@ def run(
         if quick and not experiment.cases(quick):
             skipped(experiment.name, "no quick case can run on this machine; its page names the programs it needs")
             continue
-        print_report(experiment, results, console)
-        draw(experiment, results, path)
-        cases_by_message: dict[str, list[Any]] = {}
-        for case, message in failures:
-            cases_by_message.setdefault(message, []).append(case)
-        for message, cases in cases_by_message.items():
+        if results.of(list(experiment.cases(results.quick))) or not failures:
+            print_report(experiment, results, console)
+            draw(experiment, results, path)
+        for message, cases in by_message(failures).items():
             if message.startswith(ABSENT):
                 skipped(f"{len(cases)} cases of {experiment.name}", message.partition(": ")[2])
                 continue
@@ -197,6 +195,22 @@ def run(
             raise typer.Exit(130)
     if failed:
         raise typer.Exit(1)
+
+
+def by_message(failures: Sequence[tuple[Any, str]]) -> dict[str, list[Any]]:
+    """Return the cases that failed by their errors; those without data count as one error, that of the first."""
+    found: dict[str, list[Any]] = {}
+    without: dict[str, None] = {}
+    for case, message in failures:
+        kind, _, text = message.partition(": ")
+        if kind == DatasetError.__name__:
+            without[text] = None
+            message = next(iter(without))
+        found.setdefault(message, []).append(case)
+    if len(without) > 1:
+        first, others = next(iter(without)), len(without) - 1
+        found[f"{first}; {others} other file{'s' * (others > 1)} cannot be read either"] = found.pop(first)
+    return found
 
 
 @app.command()

@@ -18,6 +18,9 @@ from unittest import mock
 
 from threadpoolctl import threadpool_limits
 
+from qsdp.datasets import _fetch
+from qsdp.exceptions import DatasetError
+
 Measure = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: What most measurements import. A server that has loaded it forks a new process for each of them.
@@ -44,12 +47,12 @@ def in_own_process(
 
     The process has `threads` BLAS threads (by default as many as this one) and at most `memory` GiB; it is terminated
     after `stop` seconds. A `RuntimeError` says that it failed, was stopped, or ended without an answer, and by which
-    signal.
+    signal. Missing data and packages raise the errors that the measurement raised.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", *_PRELOADED])
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_send, args=(measure, case, threads, memory, sender))
+    child = context.Process(target=_send, args=(measure, case, threads, memory, _fetch.failed_downloads, sender))
     child.start()
     sender.close()
     try:
@@ -65,10 +68,21 @@ def in_own_process(
         child.join()
     if isinstance(found, str):
         raise RuntimeError(found)
+    if isinstance(found, tuple):
+        error, _fetch.failed_downloads = found
+        raise error
     return found
 
 
-def _send(measure: Measure, case: dict[str, Any], threads: int | None, memory: float | None, sender: Any) -> None:
+def _send(
+    measure: Measure,
+    case: dict[str, Any],
+    threads: int | None,
+    memory: float | None,
+    failed_downloads: dict[_fetch.RawFile, str] | None,
+    sender: Any,
+) -> None:
+    _fetch.failed_downloads = failed_downloads
     if threads is not None:
         # The server has loaded NumPy's BLAS; libraries that are loaded later read the environment.
         os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)))
@@ -77,6 +91,8 @@ def _send(measure: Measure, case: dict[str, Any], threads: int | None, memory: f
         resource.setrlimit(resource.RLIMIT_AS, (int(memory * 2**30),) * 2)
     try:
         sender.send(measure(case))
+    except (DatasetError, ImportError) as error:
+        sender.send((error, _fetch.failed_downloads))
     except Exception as error:
         sender.send(f"{type(error).__name__}: {error}")
 

@@ -18,6 +18,7 @@ from benchmarks.runner._experiment import Case, Experiment, Record
 from benchmarks.runner._results import Results, load_results
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import check_jobs, warn
+from qsdp.datasets import _fetch
 from qsdp.exceptions import InvalidInputError
 
 __all__ = ["describe_machine", "run_experiment"]
@@ -112,12 +113,15 @@ def _keep(fresh: list[Answer], here: dict[str, Any], results: Results, path: Pat
     answers = [(case, answer, seconds) for case, answer, seconds in fresh if not isinstance(answer, str)]
     results.add([Record(*answer, results.add_machine(here)) for answer in answers])
     fresh.clear()
-    results.save(path)
+    if answers:
+        results.save(path)
     return failures
 
 
 def _measure(run: Any, case: Case) -> Answer:
     """Measure a case in a worker process; return its record or its failure."""
+    if _fetch.failed_downloads is None:
+        _fetch.failed_downloads = {}
     start = time.perf_counter()
     try:
         measured: dict[str, Any] | str = dict(run(case))

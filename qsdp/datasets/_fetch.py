@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import textwrap
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from pathlib import Path
 from qsdp.exceptions import DatasetError, MissingPackageError
 
 DATA_VARIABLE = "QSDP_DATA"
+
+#: Messages of downloads that failed, by file. A long run sets it to a dictionary, so that each file is tried once. With
+#: None, each call tries again, for users whose connection is back.
+failed_downloads: dict[RawFile, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,8 @@ def _find(file: RawFile, folder: Path) -> Path:
 
 
 def _download(file: RawFile) -> Path:
+    if failed_downloads is not None and file in failed_downloads:
+        raise DatasetError(failed_downloads[file])
     try:
         import pooch
     except ImportError:
@@ -97,21 +104,25 @@ def _download(file: RawFile) -> Path:
         ) from None
     cache = Path(pooch.os_cache("qsdp"))
     path = cache / file.local
-    failures: list[tuple[str, Exception]] = []
+    failures: list[tuple[str, str]] = []
     for url in file.urls:
         try:
             # pooch verifies a temporary file before moving it, so no half-written file is left.
             pooch.retrieve(url, f"sha256:{file.sha256}", fname=path.name, path=path.parent)
         except (OSError, ValueError) as error:  # errors of requests are OSErrors, a wrong checksum is a ValueError
-            failures.append((url, error))
+            # Errors of connections quote the address again, and the errors that caused them.
+            failures.append((url, textwrap.shorten(_reason(error), 200, placeholder=" ...")))
         else:
             return path
     _remove_empty(path.parent, cache)
-    tried = "; nor ".join(f"{url} to {path}: {_reason(failure)}" for url, failure in failures)
-    raise DatasetError(
-        f"cannot download {tried}; to work without a download, get the file elsewhere and set the environment "
-        f"variable {DATA_VARIABLE} to a folder that holds it as {file.local}"
+    tried = "; nor ".join(f"{url} ({reason})" for url, reason in failures)
+    message = (
+        f"cannot download {tried} to {path}; to work without a download, get the file elsewhere and set the "
+        f"environment variable {DATA_VARIABLE} to a folder that holds it as {file.local}"
     )
+    if failed_downloads is not None:
+        failed_downloads[file] = message
+    raise DatasetError(message)
 
 
 def _remove_empty(folder: Path, cache: Path) -> None:

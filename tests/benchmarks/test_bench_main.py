@@ -164,6 +164,18 @@ def test_a_failed_case_is_named_and_the_others_go_on(write: Callable[..., None],
     assert measured(tmp_path / "benchmarks" / "results" / "second.json") == [4, 9, 16]
 
 
+def test_missing_data_are_one_line(write: Callable[..., None], tmp_path: Path) -> None:
+    write()
+    path = tmp_path / "benchmarks" / "experiments" / "greek" / "heron.py"
+    error = "raise DatasetError(f'/data/{max(9, case[\"n\"])} not found')"
+    text = path.read_text().replace('    return {"root"', f'    {error}\n    return {{"root"')
+    path.write_text(text.replace("import Table\n", "import Table\nfrom qsdp.exceptions import DatasetError\n"))
+    code, output = call("run", "heron")
+    assert code == 1
+    assert output == "failed 3 cases of heron: /data/9 not found; 1 other file cannot be read either"
+    assert not (tmp_path / "benchmarks" / "results").exists()
+
+
 def test_missing_packages_skip_an_experiment_or_its_cases_in_one_line(
     write: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 
+from benchmarks.machinery.process import in_own_process
 from benchmarks.runner import Experiment, Record, Results, Table, load_results, markdown_of, run_experiment
 from qsdp import QSDPWarning
-from qsdp.exceptions import StorageError
+from qsdp.exceptions import DatasetError, MissingPackageError, StorageError
 
 calls: list[dict[str, Any]] = []
 
@@ -49,6 +50,19 @@ def forget() -> None:
 def measure(path: Path, **options: Any) -> tuple[Results, list[Any]]:
     changes = {key: options.pop(key) for key in ("run", "version", "cases") if key in options}
     return run_experiment(experiment(**changes), path, verbose=False, **options)
+
+
+def fail(case: dict[str, Any]) -> dict[str, Any]:
+    raise {"data": DatasetError, "package": MissingPackageError, "root": ValueError}[case["no"]]("not found")
+
+
+@pytest.mark.parametrize(
+    ("missing", "raised"),
+    [("data", DatasetError), ("package", MissingPackageError), ("root", RuntimeError)],
+)
+def test_what_a_measurement_lacks_is_known_outside_of_its_process(missing: str, raised: type[Exception]) -> None:
+    with pytest.raises(raised, match="not found"):
+        in_own_process(fail, {"no": missing})
 
 
 def test_all_cases_are_measured_once_and_stored(tmp_path: Path) -> None:

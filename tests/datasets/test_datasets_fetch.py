@@ -30,6 +30,7 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.delenv("QSDP_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(pooch, "os_cache", lambda project: path)
+    monkeypatch.setattr(_fetch, "failed_downloads", None)
     return path
 
 
@@ -128,6 +129,16 @@ def refused(cache, file):
 def test_download_with_a_wrong_checksum_leaves_nothing(cache, server):
     server.content = CONTENT.replace(b"x", b"z")
     assert FILE.sha256 in refused(cache, server.file)
+
+
+def test_a_long_run_tries_a_file_once(cache, server, monkeypatch):
+    server.content = b""
+    monkeypatch.setattr(_fetch, "failed_downloads", {})
+    assert refused(cache, server.file) == refused(cache, server.file)
+    assert server.requests == [REMOTE]
+    _fetch.failed_downloads = None
+    refused(cache, server.file)
+    assert server.requests == [REMOTE, REMOTE]
 
 
 def test_download_that_breaks_off_leaves_nothing(cache, server):
