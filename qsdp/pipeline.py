@@ -12,26 +12,24 @@ from qsdp._utils import deadline
 from qsdp._utils.option_fields import documented
 from qsdp._utils.progress import progress
 from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_seconds
-from qsdp._utils.tuning import SMALL
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_random_state, warn
 from qsdp.activations import PolynomialActivation
 from qsdp.certificates import Certificate, certify, certify_stream
 from qsdp.choosing.beta import BetaChoice
 from qsdp.choosing.neurons import ENOUGH
 from qsdp.choosing.options import REFINEMENTS, TrainingOptions
-from qsdp.choosing.width import WidthSearch, check_memory_of_network, timed_stage
+from qsdp.choosing.width import WidthSearch, check_memory_of_network, resized, timed_stage
 from qsdp.column_generation import ColumnGenerationResult, column_generation
 from qsdp.column_generation.generator import is_cheap
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
-from qsdp.refinement import Interrupted, best_at_interrupt, in_bits, polish, refit
+from qsdp.refinement import Interrupted, best_at_interrupt, in_bits
 from qsdp.relaxation import Relaxation, solve_relaxation
 from qsdp.relaxation.joining import relaxation_of, with_network
 from qsdp.relaxation.solution import warn_of_choices
 from qsdp.relaxation.solve import warn_of_zero
-from qsdp.sampling import sample_network
 from qsdp.shaping import SignCovariance, shape_covariance
 from qsdp.statistics import SufficientStatistics
 
@@ -388,7 +386,7 @@ def _refitted(
         certificate = certify(network, problem, relaxation, bound_type=bound_type, verbose=options.verbose)
     with timed_stage(timings, "refine"), options.refining():
         if options.n_neurons is not None:
-            network = _resized(network, problem, covariance, options.n_neurons, options, rng)
+            network = resized(network, problem, covariance, options.n_neurons, options, rng)
         if options.refine != "none":
             network = in_bits(network, problem, _ALPHA_BITS)
     # The gradient at another network would prove less.
@@ -397,37 +395,6 @@ def _refitted(
     bound = min(certificate.lower_bound, objective)
     certificate = replace(certificate, lower_bound=bound, objective=objective, proof=replace(proof, network=network))
     return QSDPResult(network, certificate, relaxation, covariance, problem, timings, options.refine)
-
-
-def _resized(
-    network: BilinearNetwork,
-    problem: TrainingProblem,
-    covariance: Any,
-    count: int,
-    options: TrainingOptions,
-    rng: np.random.Generator,
-) -> BilinearNetwork:
-    """Return the network with its `count` largest neurons; of fewer ones, the largest are split into equal parts.
-
-    If neurons are missing, "refit" and "polish" move the other weights, and the result of "polish" is the better of
-    this network and one that is sampled.
-    """
-    order = np.argsort(-np.abs(network.output_weights).max(axis=1), kind="stable")
-    rows = order[np.arange(count) % network.n_neurons]
-    alpha = network.output_weights[rows] / np.bincount(rows)[rows][:, None]
-    resized: BilinearNetwork = network.with_neurons(network.U[rows], network.V[rows], problem.squeezed(alpha), rows)
-    if count >= network.n_neurons or options.refine == "none":
-        return resized
-    resized = refit(resized, problem, tol=SMALL)
-    if options.refine == "refit":
-        return resized
-    jobs: dict[str, Any] = {"n_jobs": options.n_jobs}
-    sampled = sample_network(covariance, count, rng, allocation=options.allocation, **jobs)
-    polished = [
-        polish(start, problem, random_state=rng, verbose=options.verbose, **jobs) for start in (resized, sampled)
-    ]
-    better: BilinearNetwork = min(polished, key=problem.objective)
-    return better
 
 
 def run_on_batches(few: TrainingProblem, batches: Any, options: TrainingOptions) -> QSDPResult:

@@ -1,21 +1,30 @@
-"""Progress of long calls: solvers and refinements report to the bar of their stage, which a display shows."""
+"""Progress of long calls: solvers and refinements report to the bar of their stage, which a display by rich shows."""
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from qsdp._utils.bars import Bars
+    from rich.console import Console
+    from rich.progress import TaskID
 
-__all__ = ["NO_BAR", "SILENT", "ProgressBar", "Report", "Stages", "progress"]
+__all__ = ["NO_BAR", "SILENT", "Bars", "ProgressBar", "Report", "Stages", "progress"]
 
 #: Called with the amount done, the total and figures of one stage. None means unknown; for figures, unchanged.
 Report = Callable[[float | None, float | None, str | None], object]
+
+#: Seconds until the first line where bars cannot be drawn; further lines follow when the time has doubled.
+_LINE_SECONDS = 10.0
+
+#: The same for a display that nobody asked for; anything from one second to five would do.
+_UNASKED_SECONDS = 2.0
 
 
 class _Gapped(Protocol):
@@ -82,6 +91,90 @@ class Stages:
         report(1.0, 1.0, None)
 
 
+class Bars:
+    """Display of stages on standard error: name, bar, time and figures of each.
+
+    In a `notebook`, or if the console is not a terminal, lines report on the running stage: after ten seconds (two, if
+    `automatic`), and then whenever the elapsed time has doubled, also if the stage itself reports nothing. Logs of
+    short calls stay empty, and logs of long calls short. An automatic or transient display leaves nothing but such
+    lines.
+    """
+
+    def __init__(
+        self,
+        *,
+        console: Console | None = None,
+        transient: bool = False,
+        automatic: bool = False,
+        notebook: bool = False,
+    ) -> None:
+        # Importing rich takes longer than small calls, which show nothing.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        # Names may contain file names with brackets, which are not markup.
+        name, figures = (TextColumn(text, markup=False) for text in ("{task.description:7}", "{task.fields[figures]}"))
+        columns = name, BarColumn(), TimeElapsedColumn(), figures
+        # Bars in notebooks need a package that may be missing, and kernels pretend to be terminals.
+        plain: dict[str, Any] = {"force_jupyter": False, "force_terminal": False} if notebook else {}
+        console = console or Console(stderr=True, highlight=False, **plain)
+        self.progress = Progress(*columns, console=console, transient=transient or automatic)
+        self._drawn = self.progress.console.is_terminal
+        self._began = time.monotonic()
+        self._next_line = _UNASKED_SECONDS if automatic else _LINE_SECONDS
+        self._printing = threading.Lock()
+
+    def add(self, name: str) -> Callable[[float | None, float | None, str | None], None]:
+        """Add a line for a stage; return the function that updates it."""
+        return functools.partial(self._update, self.progress.add_task(name, total=None, figures=""))
+
+    def _update(self, task: TaskID, done: float | None, total: float | None, figures: str | None) -> None:
+        fields: dict[str, Any] = {} if figures is None else {"figures": figures}
+        self.progress.update(task, total=total, completed=done, **fields)
+        if figures:
+            self._print_if_due()
+
+    def _print_if_due(self) -> None:
+        """Print a line about the innermost running stage where bars cannot be drawn, if it is time for one."""
+        with self._printing:
+            seconds = time.monotonic() - self._began
+            running = [task for task in self.progress.tasks if not task.finished]
+            if self._drawn or not running or seconds < self._next_line:
+                return
+            self._next_line = 2.0 * seconds
+            task = running[-1]
+            percentage = f" {task.percentage:.0f}%" if task.completed and task.total else ""
+            figures = f": {task.fields['figures']}" if task.fields["figures"] else ""
+            line = f"{seconds:.0f} s, {task.description}{percentage}{figures}"
+            self.progress.console.print(line, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Keep the display up to date until the block ends."""
+        if self._drawn:
+            with self.progress:
+                yield
+            return
+        ended = threading.Event()
+
+        def watch() -> None:
+            # Long steps report nothing until they end. Between two stages a due line waits for a tenth of a second.
+            wait = 0.0
+            while not ended.wait(min(max(0.1, wait), threading.TIMEOUT_MAX)):
+                self._print_if_due()
+                wait = self._next_line - (time.monotonic() - self._began)
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            # Of a transient display only lines may remain, and rich would leave an empty one.
+            with nullcontext() if self.progress.live.transient else self.progress:
+                yield
+        finally:
+            ended.set()
+            thread.join()
+
+
 SILENT = Stages(None)
 
 #: Current display: nested calls, in any thread, add their stages to it.
@@ -104,8 +197,6 @@ def progress(verbose: bool | int | None, *, transient: bool = False) -> Iterator
     with _turn:
         outer = _current
         if outer is None:
-            from qsdp._utils.bars import Bars
-
             bars = Bars(transient=transient, automatic=automatic, notebook=notebook)
             _current = stages = Stages(bars, automatic=automatic)
     if outer is not None:

@@ -4,10 +4,11 @@ from qsdp.certificates.certificate import (
     BOUND_TYPES,
     Certificate,
     certificate_of,
+    check_fits,
+    check_relaxation,
     load_certificate,
 )
 from qsdp.certificates.certifying import certify
-from qsdp.certificates.checks import check_fits, check_relaxation
 from qsdp.certificates.passes import certify_stream
 
 __all__ = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,20 +14,25 @@ from qsdp._utils.gap import Gap
 from qsdp._utils.numeric import ROUNDING
 from qsdp._utils.summary import Summarized, Summary, format_percent, gap_rows
 from qsdp._utils.validation import FloatArray, check_choice, check_flag, read_only
-from qsdp.certificates.checks import check_fits
 from qsdp.certificates.files import read_proof, write_proof, write_rows_proof
 from qsdp.certificates.proof import Proof, check_proof, proven_bound
 from qsdp.certificates.row_sums import RowsProof
-from qsdp.exceptions import InvalidInputError, StorageError
-from qsdp.networks import BilinearNetwork
+from qsdp.exceptions import InvalidInputError, InvalidTypeError, StorageError
+from qsdp.networks import BilinearNetwork, PolynomialNetwork, from_polynomial
+from qsdp.networks.polynomial import QUADRATIC
 from qsdp.pricing import BoundTree
 from qsdp.pricing.bound_trees import scaled_tree
-from qsdp.problem import TrainingProblem
+from qsdp.problem import TrainingProblem, check_problem
+from qsdp.relaxation import Relaxation
 
 __all__ = [
     "Certificate",
     "Proof",
+    "as_bilinear",
     "certificate_of",
+    "check_bilinear",
+    "check_fits",
+    "check_relaxation",
     "load_certificate",
 ]
 
@@ -209,3 +215,53 @@ def load_certificate(path: str | os.PathLike[str], problem: TrainingProblem | No
         return Certificate(**claims, proof=proof)
     except InvalidInputError as error:
         raise StorageError(f"{os.fspath(path)!r} is not a valid certificate: {error}") from None
+
+
+def as_bilinear(network: Any, problem: TrainingProblem) -> Any:
+    """Convert a polynomial network; a problem without an activation has the neurons of the quadratic one."""
+    if not isinstance(network, PolynomialNetwork):
+        return network
+    converted = from_polynomial(network)
+    plain = problem.activation is None and converted.activation == QUADRATIC
+    return replace(converted, activation=None) if plain else converted
+
+
+def check_bilinear(network: Any, name: str = "network") -> None:
+    """Raise `InvalidTypeError` unless `network` is bilinear; the message suggests a conversion."""
+    if isinstance(network, BilinearNetwork):
+        return
+    attribute = next((name for name in ("network", "network_") if hasattr(network, name)), None)
+    hint = ""
+    if isinstance(network, PolynomialNetwork):
+        hint = "; convert it with qsdp.from_polynomial"
+    elif attribute is not None:
+        hint = f"; pass its {attribute!r}"
+    raise InvalidTypeError(f"{name} must be a BilinearNetwork; got {type(network).__name__}{hint}")
+
+
+def check_fits(network: Any, problem: Any, name: str = "network") -> None:
+    """Raise `InvalidInputError` unless `network` has the blocks, inputs and outputs of `problem`, or is bilinear."""
+    check_bilinear(network, name)
+    check_problem(problem)
+    ours, theirs = (
+        None if layout is None else (layout.all_sizes, layout.kinds) for layout in (problem.blocks, network.blocks)
+    )
+    if theirs != ours:
+        expected, actual = (
+            "columns" if layout is None else f"blocks of sizes {layout[0]!r:.90}" for layout in (ours, theirs)
+        )
+        raise InvalidInputError(f"{name} must be on {expected}, as the problem is; got a network on {actual}")
+    for what in ("n_inputs", "n_outputs", "output_shape", "levels", "activation"):
+        ours = getattr(problem, "n_features" if what == "n_inputs" else what)
+        theirs = getattr(network, what)
+        if theirs != ours:
+            named = "outputs of shape" if what == "output_shape" else what
+            raise InvalidInputError(f"{name} must have {named} {ours}, as the problem has; got {theirs}")
+
+
+def check_relaxation(relaxation: Any, problem: TrainingProblem) -> None:
+    """Raise `InvalidInputError` unless `relaxation` is a relaxation of `problem`."""
+    if not isinstance(relaxation, Relaxation):
+        raise InvalidTypeError(f"relaxation must be a Relaxation; got {type(relaxation).__name__}")
+    if relaxation.problem != problem:
+        raise InvalidInputError("relaxation must belong to the same problem (data, targets, loss and beta)")

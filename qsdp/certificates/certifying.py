@@ -16,8 +16,14 @@ from qsdp._utils.parallel import chunks
 from qsdp._utils.progress import ProgressBar, progress
 from qsdp._utils.tuning import EIGEN, MAX_STEPS, SECOND, SMALL
 from qsdp._utils.validation import FloatArray, check_choice, check_verbose
-from qsdp.certificates.certificate import BOUND_TYPES, Certificate, certificate_of
-from qsdp.certificates.checks import as_bilinear, check_fits, check_relaxation
+from qsdp.certificates.certificate import (
+    BOUND_TYPES,
+    Certificate,
+    as_bilinear,
+    certificate_of,
+    check_fits,
+    check_relaxation,
+)
 from qsdp.exceptions import InvalidTypeError
 from qsdp.networks import BilinearNetwork, PolynomialNetwork
 from qsdp.pricing import BilinearOracle, BoundTree

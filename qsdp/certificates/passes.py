@@ -20,8 +20,7 @@ from qsdp._utils.deadline import TimeOver
 from qsdp._utils.numeric import EPS, MARGIN, ROUNDING, SAFE, UNIT
 from qsdp._utils.progress import progress
 from qsdp._utils.validation import FloatArray, check_beta, check_integer, check_verbose, read_only
-from qsdp.certificates.certificate import Certificate
-from qsdp.certificates.checks import as_bilinear, check_fits
+from qsdp.certificates.certificate import Certificate, as_bilinear, check_fits
 from qsdp.certificates.proof import tree_bound
 from qsdp.certificates.row_sums import SCALES, RowsProof, RowSums, Scores, Totals
 from qsdp.data_map import SAMPLES, require

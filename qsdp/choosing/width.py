@@ -1,4 +1,4 @@
-"""Networks sampled from a covariance and refined, with a number of neurons that is given or enough."""
+"""Networks with a number of neurons that is requested or enough: sampled and refined, or brought to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import progress
-from qsdp._utils.tuning import INNER
+from qsdp._utils.tuning import INNER, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing.neurons import MAX_NEURONS, deviation, more_neurons, reachable_deviation
 from qsdp.choosing.options import TrainingOptions
@@ -26,6 +26,7 @@ from qsdp.refinement import (
     check_memory_of_polish,
     descent_data,
     improve,
+    polish,
     refit,
     suits_statistics,
 )
@@ -33,7 +34,7 @@ from qsdp.relaxation import Relaxation
 from qsdp.sampling import check_memory_of_neurons, sample_network
 from qsdp.shaping import SignCovariance
 
-__all__ = ["WidthSearch", "check_memory_of_network", "refined", "timed_stage"]
+__all__ = ["WidthSearch", "check_memory_of_network", "refined", "resized", "timed_stage"]
 
 #: Number of sweeps of a polish between decisions whether to continue it.
 _TRIED_SWEEPS = 8
@@ -191,6 +192,37 @@ def refined(
 def _polished_problem(problem: TrainingProblem, subsample: TrainingProblem | None) -> TrainingProblem:
     """Return the problem itself, or that of the subsample if polishing on statistics would be too slow."""
     return problem if subsample is None or suits_statistics(problem) else subsample
+
+
+def resized(
+    network: BilinearNetwork,
+    problem: TrainingProblem,
+    covariance: Any,
+    count: int,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+) -> BilinearNetwork:
+    """Return the network with its `count` largest neurons; of fewer ones, the largest are split into equal parts.
+
+    If neurons are missing, "refit" and "polish" move the other weights, and the result of "polish" is the better of
+    this network and one that is sampled.
+    """
+    order = np.argsort(-np.abs(network.output_weights).max(axis=1), kind="stable")
+    rows = order[np.arange(count) % network.n_neurons]
+    alpha = network.output_weights[rows] / np.bincount(rows)[rows][:, None]
+    changed: BilinearNetwork = network.with_neurons(network.U[rows], network.V[rows], problem.squeezed(alpha), rows)
+    if count >= network.n_neurons or options.refine == "none":
+        return changed
+    changed = refit(changed, problem, tol=SMALL)
+    if options.refine == "refit":
+        return changed
+    jobs: dict[str, Any] = {"n_jobs": options.n_jobs}
+    sampled = sample_network(covariance, count, rng, allocation=options.allocation, **jobs)
+    polished = [
+        polish(start, problem, random_state=rng, verbose=options.verbose, **jobs) for start in (changed, sampled)
+    ]
+    better: BilinearNetwork = min(polished, key=problem.objective)
+    return better
 
 
 @contextmanager

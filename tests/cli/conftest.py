@@ -17,7 +17,7 @@ def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "QSDP_DEBUG", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
     # A slow machine would print lines of progress.
-    monkeypatch.setattr("qsdp._utils.bars._LINE_SECONDS", math.inf)
+    monkeypatch.setattr("qsdp._utils.progress._LINE_SECONDS", math.inf)
 
 
 @pytest.fixture
