@@ -11,7 +11,7 @@
 "logistic" is scikit-learn's logistic regression on standardised numbers and one-hot categories, and "boosting" its
 `HistGradientBoostingClassifier`; both have their default parameters. No constant column is appended to the inputs of
 our classifier, since it has one; its beta is "auto", and its bits include positions on columns. Seconds are CPU time
-of one thread for the fit.
+of one thread for the fit. The figure shows means and deviations over the tables of "wide".
 """
 
 from __future__ import annotations
