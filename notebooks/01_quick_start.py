@@ -12,7 +12,7 @@
 # # A first network
 #
 # Train a network whose first-layer weights are all -1 or +1 on real data, read the proof of how good it is, and
-# draw networks of other sizes from the same solution.
+# draw networks of other sizes from the same solution. No network of this kind gets below the black line.
 #
 # *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
@@ -20,54 +20,21 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from ipywidgets import IntSlider, SelectionSlider, interact
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-)
-from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import qsdp
 from qsdp.plotting import ObjectiveDisplay
 
 plt.rcParams["figure.figsize"] = (6, 3.8)
 
-# %% [markdown]
-# ## Where it wins, and where not
-#
-# By default, a few real weights on the columns stand beside such neurons. On the diabetes data,
-# this predicts new rows a little better than ridge regression, and clearly better than boosted trees (R²). On the
-# tumours, logistic regression is as accurate, in fewer bits: use it there.
+data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
+X_train, X_test, y_train, y_test = data.split()
+model = qsdp.QuantizedNetworkClassifier(
+    encoding="standard", random_state=0
+).fit(X_train, y_train)
+result = model.result_
 
-# %%
-comparison = {
-    "diabetes": (
-        qsdp.QuantizedNetworkRegressor(random_state=0),
-        RidgeCV(np.geomspace(0.1, 1000, 13)),
-        HistGradientBoostingRegressor(random_state=0),
-    ),
-    "breast-cancer-wisconsin": (
-        qsdp.QuantizedNetworkClassifier(random_state=0),
-        LogisticRegression(),
-        HistGradientBoostingClassifier(random_state=0),
-    ),
-}
-for name, models in comparison.items():
-    X, y = qsdp.datasets.load_bundled(name)
-    scores = [
-        cross_val_score(
-            make_pipeline(StandardScaler(), each), X, y, cv=5
-        ).mean()
-        for each in models
-    ]
-    bits = models[0].fit(X, y).network_.n_bits
-    print(
-        f"{name}: network {scores[0]:.3f} ({bits} bits), linear "
-        f"{scores[1]:.3f} ({8 * (X.shape[1] + 1)} bits), boosted trees "
-        f"{scores[2]:.3f}"
-    )
+ObjectiveDisplay.from_result(result, n_draws=5, refine="none")
+plt.show()
 
 # %% [markdown]
 # ## Neurons alone
@@ -77,12 +44,6 @@ for name, models in comparison.items():
 # as it takes.
 
 # %%
-data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
-X_train, X_test, y_train, y_test = data.split()
-
-model = qsdp.QuantizedNetworkClassifier(
-    encoding="standard", random_state=0
-).fit(X_train, y_train)
 print(f"accuracy on training rows: {model.score(X_train, y_train):.1%}")
 print(f"accuracy on test rows:     {model.score(X_test, y_test):.1%}")
 
@@ -111,7 +72,6 @@ print(
 # beat, of any width and with any weights.
 
 # %%
-result = model.result_
 certificate = result.certificate
 print(certificate)
 print(
@@ -122,16 +82,10 @@ print(
 # %% [markdown]
 # ## One solve for every size
 #
-# Networks are *sampled* from the solution, so the number of neurons $m$ matters only now. Each sampled network below
-# was drawn in milliseconds, without polishing. On average, the excess over the dashed line falls like $1/m$. Polishing,
-# at the end, removes the noise.
-
-# %% tags=["thumbnail"]
-ObjectiveDisplay.from_result(result, n_draws=5, refine="none")
-plt.show()
-
-# %% [markdown]
-# What do the bits buy? This is the accuracy of polished networks of other sizes on the test rows:
+# Networks are *sampled* from the solution, so the number of neurons $m$ matters only now. Each sampled network in the
+# picture was drawn in milliseconds, without polishing. On average, the excess over the dashed line falls like $1/m$.
+# Polishing, at the end, removes the noise. What do the bits buy? This is the accuracy of polished networks of other
+# sizes on the test rows:
 
 # %%
 for m in (1, 4, 16, 64, 256):
@@ -212,7 +166,7 @@ _ = interact(
 # ## Less noise, fewer neurons
 #
 # A new second layer (`refit`) keeps only the neurons that are worth their price. Alternatively, `polish` improves the
-# bits at equal storage. The relative gap is the share of the objective that is not proven to be necessary.
+# bits at equal storage. The relative gap is the fraction of the objective that is not proven to be necessary.
 
 # %%
 for refine, m in (("none", 2500), ("refit", 2500), ("polish", 100)):
@@ -224,10 +178,54 @@ for refine, m in (("none", 2500), ("refit", 2500), ("polish", 100)):
     )
 
 # %% [markdown]
+# ## Where it wins, and where not
+#
+# By default, the estimators add a few real weights on the columns to such neurons. On the diabetes data, this predicts
+# new rows as well as ridge regression, and clearly better than boosted trees (R²). On the tumours, logistic regression
+# is at least as accurate, in fewer bits: use it there.
+
+# %%
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+comparison = {
+    "diabetes": (
+        qsdp.QuantizedNetworkRegressor(random_state=0),
+        RidgeCV(np.geomspace(0.1, 1000, 13)),
+        HistGradientBoostingRegressor(random_state=0),
+    ),
+    "breast-cancer-wisconsin": (
+        qsdp.QuantizedNetworkClassifier(random_state=0),
+        LogisticRegression(),
+        HistGradientBoostingClassifier(random_state=0),
+    ),
+}
+for name, models in comparison.items():
+    X, y = qsdp.datasets.load_bundled(name)
+    scores = [
+        cross_val_score(
+            make_pipeline(StandardScaler(), each), X, y, cv=5
+        ).mean()
+        for each in models
+    ]
+    bits = models[0].fit(X, y).network_.n_bits
+    print(
+        f"{name}: network {scores[0]:.3f} ({bits} bits), linear "
+        f"{scores[1]:.3f} ({8 * (X.shape[1] + 1)} bits), boosted trees "
+        f"{scores[2]:.3f}"
+    )
+
+# %% [markdown]
 # ## Change it
 #
 # Try another data set, β or loss: change the first three lines and run the cell. `"wine"`, `"digits"` and `"iris"` have
-# more than two classes, which `loss="cross_entropy"` couples. β is `"auto"`, a share of the largest useful β such as
+# more than two classes, which `loss="cross_entropy"` couples. β is `"auto"`, a fraction of the largest useful β such as
 # `"5%"`, or a number. Which choice gives the best test accuracy? Which gives the smallest gap?
 
 # %%

@@ -11,9 +11,8 @@
 # %% [markdown]
 # # From covariance to neurons
 #
-# The semidefinite program says how much every two weights should agree. Its solution is a matrix of real numbers, but
-# weights are signs. This notebook follows Krivine's argument in pictures: which Gaussian has signs with the right
-# correlations?
+# The semidefinite program says how much every two weights should agree (left). But weights are signs: which Gaussian
+# (right) has signs with these correlations? This notebook follows Krivine's argument in pictures.
 #
 # *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
@@ -27,13 +26,6 @@ import qsdp
 plt.rcParams["figure.figsize"] = (6, 3.8)
 rng = np.random.default_rng(0)
 
-# %% [markdown]
-# ## A solution
-#
-# The diabetes data have 442 patients, ten columns and a constant. The target is disease progression. The solution is a
-# matrix $Z$ with a scale $\rho$; the entries of $Z_s = Z / \rho$ are between -1 and 1.
-
-# %%
 data = qsdp.datasets.load_bundled("diabetes")
 X = np.column_stack(
     [
@@ -42,12 +34,34 @@ X = np.column_stack(
     ]
 )
 y = (data.y - data.y.mean()) / data.y.std()
-names = [*data.feature_names, "one"]
 
 problem = qsdp.TrainingProblem(X, y, beta=10)
 relaxation = qsdp.solve_relaxation(problem)
 rho = relaxation.rho[0, 0]
 Z, V = relaxation.Z[0][0] / rho, relaxation.V[0][0] / rho
+covariance = qsdp.shape_covariance(relaxation, method="krivine")
+
+before = np.block([[V, Z], [Z.T, V]])
+_, axes = plt.subplots(1, 2, figsize=(8.4, 4), layout="constrained")
+for ax, matrix, title in zip(
+    axes,
+    (before, covariance.Q),
+    (r"relaxation / $\rho$", "covariance Q"),
+    strict=True,
+):
+    image = ax.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1)
+    ax.set(title=title, xticks=[], yticks=[])
+plt.colorbar(image, ax=axes)
+plt.show()
+
+# %% [markdown]
+# ## A solution
+#
+# The diabetes data have 442 patients, ten columns and a constant. The target is disease progression. The solution is a
+# matrix $Z$ with a scale $\rho$; the entries of $Z_s = Z / \rho$ are between -1 and 1. The left picture shows it in the
+# off-diagonal blocks, beside a second matrix, $V_s$, whose diagonal is one.
+
+# %%
 print(relaxation)
 
 # %% [markdown]
@@ -141,7 +155,6 @@ Q = np.block(
     ]
 )
 
-covariance = qsdp.shape_covariance(relaxation, method="krivine")
 print(
     f"diagonal of Q: {Q.diagonal().min():.12f} to "
     f"{Q.diagonal().max():.12f}"
@@ -152,23 +165,10 @@ print(
     f"{np.abs(Q - covariance.Q).max():.1e}"
 )
 
-# %% tags=["thumbnail"]
-before = np.block([[V, Z], [Z.T, V]])
-_, axes = plt.subplots(1, 2, figsize=(8.4, 4), layout="constrained")
-for ax, matrix, title in zip(
-    axes,
-    (before, Q),
-    (r"relaxation / $\rho$", "covariance Q"),
-    strict=True,
-):
-    image = ax.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1)
-    ax.set(title=title, xticks=[], yticks=[])
-plt.colorbar(image, ax=axes)
-plt.show()
-
 # %% [markdown]
-# The eigenvalues of the left matrix are those of $A$ and $B$. Half of them vanish, so few directions matter. The
-# eigenvalues of $Q$ do not, because the powers of the entries in the two series have directions of their own.
+# $Q$ is the right picture at the top. The eigenvalues of the left matrix there are those of $A$ and $B$. Half of them
+# vanish, so few directions matter. The eigenvalues of $Q$ do not, because the powers of the entries in the two series
+# have directions of their own.
 
 # %%
 _, ax = plt.subplots(layout="constrained")
@@ -302,11 +302,11 @@ plt.show()
 # ## Change it
 #
 # From `beta_max` on, the solution is zero. Just below it, $Z$ is nearly one outer product of signs, and $c$ is nearly
-# $\pi/2$. How fast does $c$ fall as β decreases? Try other shares or other data.
+# $\pi/2$. How fast does $c$ fall as β decreases? Try other fractions or other data.
 
 # %%
 largest = qsdp.beta_max(problem)
-for share in (0.99, 0.97, 0.9, 0.5, 0.1, 0.01, 0.001):
-    one = qsdp.solve_relaxation(problem.with_beta(share * largest))
+for fraction in (0.99, 0.97, 0.9, 0.5, 0.1, 0.01, 0.001):
+    one = qsdp.solve_relaxation(problem.with_beta(fraction * largest))
     c = qsdp.shape_covariance(one).constant
-    print(f"beta {share * largest:8.3f}: c = {c:.3f}")
+    print(f"beta {fraction * largest:8.3f}: c = {c:.3f}")

@@ -27,13 +27,50 @@ import qsdp
 plt.rcParams["figure.figsize"] = (6, 3.8)
 data = qsdp.datasets.load_bundled("iris")
 X, y = data.X[:, 2:], data.y
-print(data.feature_names[2:], data.target_names)
+
+sampled = {
+    "beta": "1%",
+    "encoding": "standard",
+    "refine": "none",
+    "random_state": 0,
+}
+network = qsdp.QuantizedNetworkClassifier(
+    2000, levels=3, **sampled
+).fit(X, y)
+result = network.result_
+
+
+def regions(model, title):
+    colours = ListedColormap(["#0072B2", "#D55E00", "#009E73"])
+    _, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+    x0, x1 = np.meshgrid(
+        np.linspace(0.5, 7.5, 150), np.linspace(0, 2.8, 150)
+    )
+    species = model.predict(
+        np.column_stack([x0.ravel(), x1.ravel()])
+    ).reshape(x0.shape)
+    ax.pcolormesh(
+        x0,
+        x1,
+        species,
+        cmap=colours,
+        alpha=0.3,
+        linewidth=0,
+        rasterized=True,
+    )
+    ax.scatter(*X.T, c=y, cmap=colours, s=18, edgecolors="white")
+    ax.set(xlabel="petal length, cm", ylabel="petal width, cm")
+    ax.set_title(title, fontsize=10)
+    plt.show()
+
+
+regions(network, f"3 levels, accuracy {network.score(X, y):.1%}")
 
 # %% [markdown]
 # ## A polynomial like ReLU
 #
 # The method needs activations $\sigma(t) = a t^2 + b t + c$. The best one on an interval is a least-squares fit.
-# `activation="relu_like"`, the default of the estimators, is the fit to ReLU on $[-5, 5]$, to four digits.
+# `activation="relu_like"`, which the estimators use for neurons alone, is the fit to ReLU on $[-5, 5]$, to four digits.
 
 # %%
 relu = qsdp.PolynomialActivation.fit_to(
@@ -73,16 +110,6 @@ print("ReLU:", relu)
 # sampled and not polished (`refine="none"`), to show what sampling does.
 
 # %%
-sampled = {
-    "beta": "1%",
-    "encoding": "standard",
-    "refine": "none",
-    "random_state": 0,
-}
-network = qsdp.QuantizedNetworkClassifier(
-    2000, levels=3, **sampled
-).fit(X, y)
-result = network.result_
 print(network.network_)
 print(result.certificate)
 
@@ -105,7 +132,7 @@ for ax, levels in zip(axes, (2, 3, 6), strict=True):
         )
     ax.set(
         title=f"{levels} levels",
-        ylabel="share of the weights" if levels == 2 else "",
+        ylabel="fraction of the weights" if levels == 2 else "",
     )
 plt.show()
 
@@ -118,31 +145,7 @@ plt.show()
 # Draw a network of $m$ neurons with a given number of levels, and look at its class regions. Few neurons are noisy.
 
 
-# %% tags=["thumbnail"]
-def regions(model, title):
-    colours = ListedColormap(["#0072B2", "#D55E00", "#009E73"])
-    _, ax = plt.subplots(figsize=(5, 4), layout="constrained")
-    x0, x1 = np.meshgrid(
-        np.linspace(0.5, 7.5, 150), np.linspace(0, 2.8, 150)
-    )
-    species = model.predict(
-        np.column_stack([x0.ravel(), x1.ravel()])
-    ).reshape(x0.shape)
-    ax.pcolormesh(
-        x0,
-        x1,
-        species,
-        cmap=colours,
-        alpha=0.3,
-        linewidth=0,
-        rasterized=True,
-    )
-    ax.scatter(*X.T, c=y, cmap=colours, s=18, edgecolors="white")
-    ax.set(xlabel="petal length, cm", ylabel="petal width, cm")
-    ax.set_title(title, fontsize=10)
-    plt.show()
-
-
+# %%
 def draw(m=1000, levels=3, seed=0):
     drawn = network.resample(m, random_state=seed, levels=levels)
     regions(
@@ -211,8 +214,8 @@ plt.show()
 # Training works with pairs of weight vectors, $\tilde u^T \mathcal{X} \tilde v$. Each pair equals three ordinary
 # neurons exactly: $2 \sigma(x^T \frac{u + v}{2}) - \frac12 \sigma(x^T u) - \frac12 \sigma(x^T v)$. So the result is a
 # network $\sum_j \alpha_j \sigma(x^T q_j)$ with integer weights, which can be written out. Its inputs are the encoded
-# columns: standardised, times a power of two. Its outputs lack the share of each species, which was subtracted from the
-# targets: `network.target_scaling_.offset`.
+# columns: standardised, times a power of two. Its outputs lack the frequency of each species, which was subtracted from
+# the targets: `network.target_scaling_.offset`.
 
 # %%
 small = result.resample(200, random_state=0)

@@ -12,7 +12,7 @@
 # # Proving global optimality
 #
 # Which quantized network is the best of all, of any width and with any weights? With a few dozen columns, the answer
-# can be found, and proven so that others can check it. This notebook closes the gap from both sides.
+# can be found, and proven so that others can check it. Below, the best network and the best bound meet.
 #
 # *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
@@ -37,7 +37,42 @@ X = np.column_stack(
 )
 y = (data.y - data.y.mean()) / data.y.std()
 problem = qsdp.TrainingProblem(X, y, beta=10)
-print(problem)
+relaxation = qsdp.solve_relaxation(problem)
+optimum = qsdp.column_generation(problem, relaxation=relaxation)
+
+rounds = [one.number for one in optimum.history]
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(8.4, 3.6), layout="constrained"
+)
+left.plot(
+    rounds,
+    [one.objective for one in optimum.history],
+    "o-",
+    color="#D55E00",
+    markersize=4,
+    label="best network",
+)
+left.plot(
+    rounds,
+    [one.lower_bound for one in optimum.history],
+    "s-",
+    color="#0072B2",
+    markersize=4,
+    label="best bound",
+)
+left.set(xlabel="round", ylabel="objective")
+left.legend(frameon=False)
+left.grid(alpha=0.3)
+gaps = [max(one.relative_gap, 1e-16) for one in optimum.history]
+right.step(
+    [one.seconds for one in optimum.history],
+    gaps,
+    where="post",
+    color="#0072B2",
+)
+right.set(xlabel="seconds", ylabel="relative gap", yscale="log")
+right.grid(alpha=0.3)
+plt.show()
 
 # %% [markdown]
 # ## The gap, from above
@@ -46,7 +81,6 @@ print(problem)
 # second layer or a better choice of neurons lower it. The certificate says how much lower it can be at most.
 
 # %%
-relaxation = qsdp.solve_relaxation(problem)
 covariance = qsdp.shape_covariance(relaxation)
 sampled = qsdp.sample_network(covariance, 1000, random_state=0)
 closed_form = qsdp.sample_network(
@@ -83,10 +117,10 @@ for name, network in networks.items():
 #
 # If every possible neuron ($4^{11}$ of them) has a weight, training is convex. Column generation solves this problem
 # over a few neurons at a time. The dual vector $\nu$ says what any other neuron is worth, $|u^T M_\nu v|$. Neurons that
-# are worth more than their price $\beta D$ are added. When none is left, the network is optimal.
+# are worth more than their price $\beta D$ are added. When none is left, the network is optimal. In the picture above,
+# the first bound is the relaxation's. Then exact prices take over.
 
 # %%
-optimum = qsdp.column_generation(problem, relaxation=relaxation)
 print(
     f"status: {optimum.status} after {optimum.rounds} rounds in "
     f"{optimum.seconds:.2f} s"
@@ -94,51 +128,14 @@ print(
 print(optimum.network)
 print(optimum.certificate)
 
-# %%
-rounds = [one.number for one in optimum.history]
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(8.4, 3.6), layout="constrained"
-)
-left.plot(
-    rounds,
-    [one.objective for one in optimum.history],
-    "o-",
-    color="#D55E00",
-    markersize=4,
-    label="best network",
-)
-left.plot(
-    rounds,
-    [one.lower_bound for one in optimum.history],
-    "s-",
-    color="#0072B2",
-    markersize=4,
-    label="best bound",
-)
-left.set(xlabel="round", ylabel="objective")
-left.legend(frameon=False)
-left.grid(alpha=0.3)
-gaps = [max(one.relative_gap, 1e-16) for one in optimum.history]
-right.step(
-    [one.seconds for one in optimum.history],
-    gaps,
-    where="post",
-    color="#0072B2",
-)
-right.set(xlabel="seconds", ylabel="relative gap", yscale="log")
-right.grid(alpha=0.3)
-plt.show()
-
 # %% [markdown]
-# The first bound is the relaxation's. Then exact prices take over.
-#
 # ## Why this is a proof
 #
 # For given $u$, the most valuable $v$ is the sign of $M_\nu u$, so the best neuron with that $u$ is worth
 # $\|M_\nu u\|_1$. Up to their sign there are $2^{10}$ vectors $u$, few enough to check all of them. No neuron is worth
 # more than its price, and the network's own neurons are worth it exactly.
 
-# %% tags=["thumbnail"]
+# %%
 M = problem.adjoint(optimum.certificate.nu)
 price = problem.beta * problem.dimension
 every = np.array(
@@ -173,7 +170,7 @@ ax.plot(
     label=label,
 )
 ax.set(
-    xlabel="worth of a neuron as a share of its price",
+    xlabel="worth of a neuron as a fraction of its price",
     ylabel="number of vectors u",
     xlim=(0.5, 1.03),
 )

@@ -13,7 +13,7 @@
 #
 # Quantized networks are usually trained by gradient descent on real weights, rounding them at the end or training
 # "straight through" the rounding. This notebook compares them with qsdp on one scale. All networks minimise the same
-# objective, so one lower bound holds for all quantized ones.
+# objective, so one lower bound, the black line, holds for all quantized ones.
 #
 # *Needs:* `pip install -e ".[notebooks]"`, which includes PyTorch for the networks trained by gradients; no
 # download and no GPU.
@@ -32,16 +32,6 @@ from qsdp.baselines import BackpropClassifier, StraightThroughClassifier
 plt.rcParams["figure.figsize"] = (6, 3.8)
 BETA, M = 10, 100
 
-# %% [markdown]
-# ## One split
-#
-# This uses breast cancer data, 100 neurons $\alpha_j (x^T u_j)(x^T v_j)$, squared loss and β = 10. Backprop trains real
-# weights by stochastic gradient descent with the paper's regulariser and rounds them to signs afterwards. The
-# straight-through estimator rounds in every forward pass and ignores the rounding in the backward pass. All methods get
-# the same problem, standardised columns and a column of ones. So qsdp is called as a function: the estimator would
-# encode the data, centre the target and choose β itself.
-
-# %%
 data = qsdp.datasets.load_bundled("breast-cancer-wisconsin")
 
 
@@ -91,21 +81,7 @@ result = solved(X_train, y_train, refine="polish")
 polished_at = time.process_time() - start
 refitted = result.resample(2500, random_state=0, refine="refit")
 refitted_at = time.process_time() - start
-print("CPU seconds")
-for name, taken in (
-    ("backprop", backprop_clock[-1]),
-    ("straight-through", through_clock[-1]),
-    ("qsdp", polished_at),
-):
-    print(f"{name:>18} {taken:.2f}")
 
-# %% [markdown]
-# ## The objective against time
-#
-# The curves are training histories, with one point per epoch. The black line bounds only networks of signs. Real
-# weights may go below it; rounding takes them far above.
-
-# %% tags=["thumbnail"]
 problem, relaxation = result.problem, result.relaxation
 rounded = backprop.quantized()
 
@@ -159,6 +135,18 @@ figure.legend(
 )
 ax.grid(alpha=0.3)
 plt.show()
+
+# %% [markdown]
+# ## One split
+#
+# The picture is of breast cancer data, 100 neurons $\alpha_j (x^T u_j)(x^T v_j)$, squared loss and β = 10. Backprop
+# trains real weights by stochastic gradient descent with the paper's regulariser and rounds them to signs afterwards.
+# The straight-through estimator rounds in every forward pass and ignores the rounding in the backward pass. All methods
+# get the same problem, standardised columns and a column of ones. So qsdp is called as a function: the estimator would
+# encode the data, centre the target and choose β itself.
+#
+# The curves are training histories, with one point per epoch. The black line bounds only networks of signs. Real
+# weights may go below it; rounding takes them far above.
 
 # %% [markdown]
 # ## Any network can be certified

@@ -2,11 +2,6 @@
 # jupyter:
 #   jupytext:
 #     formats: ipynb,py:percent
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -23,6 +18,7 @@
 # *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
 # %%
+import os
 import tempfile
 from pathlib import Path
 
@@ -39,18 +35,7 @@ plt.rcParams["figure.figsize"] = (6, 3.8)
 data = qsdp.datasets.load_bundled("digits")
 images, digits = data.X.reshape(-1, 8, 8).astype(np.uint8), data.y
 train, rest = slice(0, 1300), slice(1300, None)
-figure, axes = plt.subplots(1, 10, figsize=(8, 1.2))
-for k, ax in enumerate(axes):
-    ax.imshow(images[k], cmap="gray")
-    ax.set_axis_off()
 
-# %% [markdown]
-# ## From images to a proof
-#
-# `Patches` turns an image into one small matrix for each region: the sum of products of the pixels of its patches, in
-# exact integers. The cross-entropy of all ten classes is then minimised over all networks at once.
-
-# %%
 patches = Patches(size=3, regions=3)
 model = qsdp.QuantizedNetworkClassifier(
     encoding=patches,
@@ -60,29 +45,16 @@ model = qsdp.QuantizedNetworkClassifier(
     random_state=0,
 )
 model.fit(images[train], digits[train])
-print(
-    patches.fit(images).layout_.sizes,
-    patches.transform(images).rows.dtype,
-)
-print(model.certificate_)
-print(
-    "accuracy on the other images: "
-    f"{model.score(images[rest], digits[rest]):.3f}"
+filters = FiltersDisplay.from_estimator(
+    model, n_shown=12, image=images[3]
 )
 
 # %% [markdown]
 # ## What the neurons look for
 #
 # A neuron multiplies the answers of two filters (white is +1, black -1, the small square the constant) at every place
-# of its region. Those that cost most:
-
-# %% tags=["thumbnail"]
-filters = FiltersDisplay.from_estimator(
-    model, n_shown=12, image=images[3]
-)
-
-# %% [markdown]
-# Move the slider to another class; it needs a running kernel.
+# of its region. The picture shows the neurons that cost most, and where they answer in an image. Move the slider to
+# another class; it needs a running kernel.
 
 
 # %%
@@ -97,22 +69,37 @@ def of_class(label=3):
 interact(of_class, label=IntSlider(3, 0, 9))
 
 # %% [markdown]
+# ## From images to a proof
+#
+# `Patches` turns an image into one small matrix for each region: the sum of products of the pixels of its patches, in
+# exact integers. The cross-entropy of all ten classes is then minimised over all networks at once.
+
+# %%
+print(
+    patches.fit(images).layout_.sizes,
+    patches.transform(images).rows.dtype,
+)
+print(model.certificate_)
+print(
+    "accuracy on the other images: "
+    f"{model.score(images[rest], digits[rest]):.3f}"
+)
+
+# %% [markdown]
 # ## A check without this package
 #
 # The checker needs NumPy, the images and the geometry of their patches, and nothing of what trained the network.
 
 # %%
-folder = Path(tempfile.mkdtemp())
-model.certificate_.save(folder / "digits.cert", include_data=False)
+os.chdir(tempfile.mkdtemp())
+model.certificate_.save("digits.cert", include_data=False)
 np.savez(
-    folder / "digits.npz",
+    "digits.npz",
     images=images[train],
     patches=model.result_.problem.blocks.patches,
     y=digits[train],
 )
-code = qsdp_check.main(
-    [str(folder / "digits.cert"), "--data", str(folder / "digits.npz")]
-)
+code = qsdp_check.main(["digits.cert", "--data", "digits.npz"])
 
 # %% [markdown]
 # ## From a proof to bytes
@@ -125,7 +112,7 @@ problem, bound = model.result_.problem, model.certificate_.lower_bound
 print(" bits  bytes  gap      accuracy")
 for bits in (2, 3, 4, 6, 8):
     rounded = qsdp.refit(model.network_, problem, alpha_bits=bits)
-    path = folder / f"network-{bits}"
+    path = Path(f"network-{bits}")
     rounded.save(path)
     gap = 1 - bound / problem.objective(rounded)
     outputs = model.encoder_.predict(
@@ -151,7 +138,7 @@ refitted = qsdp.refit(
     loss="cross_entropy",
     alpha_bits=6,
 )
-refitted.save(folder / "refitted")
+refitted.save("refitted")
 right = np.mean(
     squared.encoder_.predict(refitted, images[rest]).argmax(axis=1)
     == digits[rest]
@@ -162,7 +149,7 @@ print(
     f"refitted {right:.3f}",
     end=" ",
 )
-print(f"in {(folder / 'refitted').stat().st_size} bytes")
+print(f"in {Path('refitted').stat().st_size} bytes")
 
 # %% [markdown]
 # ## All of MNIST

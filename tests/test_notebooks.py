@@ -44,6 +44,13 @@ def test_source_and_notebook_are_in_sync(source):
 
 
 @every
+def test_it_opens_with_a_picture(source):
+    kinds = [cell["cell_type"] for cell in cells_of(source)]
+    assert kinds[:2] == ["markdown", "code"]
+    assert any("image/png" in output.get("data", {}) for output in code_cells(source)[0]["outputs"])
+
+
+@every
 def test_every_cell_was_executed_once_and_in_order_without_errors(source):
     cells = code_cells(source)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))

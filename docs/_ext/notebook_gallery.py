@@ -48,7 +48,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def write_gallery(app: Sphinx) -> None:
-    """Write ``notebooks/`` below the documentation's sources: the page, and copies that open with a picture each."""
+    """Write ``notebooks/`` below the documentation's sources: the page, its pictures, and copies of the notebooks."""
     target = Path(app.srcdir) / "notebooks"
     (target / "pictures").mkdir(parents=True, exist_ok=True)
     cards, names = [], []
@@ -56,9 +56,7 @@ def write_gallery(app: Sphinx) -> None:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         title, summary = heading(notebook)
         _write(target / "pictures" / f"{path.stem}.png", picture(notebook))
-        opened = [f"# {title}\n", "\n", f"![{title}](pictures/{path.stem}.png)\n", *notebook["cells"][0]["source"][1:]]
-        notebook["cells"][0]["source"] = opened
-        _write(target / path.name, json.dumps(notebook).encode())
+        _write(target / path.name, path.read_bytes())
         cards.append(CARD.format(title=title, name=path.stem, summary=summary))
         names.append(path.stem)
     _write(target / "index.md", PAGE.format(cards="\n".join(cards), names="\n".join(names)).encode())
@@ -72,16 +70,9 @@ def heading(notebook: dict[str, Any]) -> tuple[str, str]:
 
 
 def picture(notebook: dict[str, Any]) -> bytes:
-    """Return the picture of the cell tagged "thumbnail", or the first there is."""
-    drawn = [
-        (output["data"]["image/png"], "thumbnail" in cell["metadata"].get("tags", []))
-        for cell in notebook["cells"]
-        if cell["cell_type"] == "code"
-        for output in cell["outputs"]
-        if "image/png" in output.get("data", {})
-    ]
-    chosen = next((image for image, tagged in drawn if tagged), drawn[0][0])
-    return base64.b64decode("".join(chosen))
+    """Return the picture that opens the notebook."""
+    images = (output.get("data", {}).get("image/png") for output in notebook["cells"][1]["outputs"])
+    return base64.b64decode("".join(next(filter(None, images))))
 
 
 def _write(path: Path, content: bytes) -> None:
