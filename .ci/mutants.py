@@ -34,18 +34,33 @@ import scipy.stats  # noqa: F401
 ROOT = Path(__file__).resolve().parent.parent
 #: Tests of every package; the longest prefix of a file's path decides.
 TESTS = {
-    "qsdp/losses": "tests/losses tests/certificates/test_verification.py",
+    "qsdp/losses": "tests/losses tests/certificates/test_verification.py tests/test_paper.py",
     "qsdp/pricing": "tests/pricing tests/column_generation/test_column_generation.py",
+    "qsdp/pricing/atoms.py": (
+        "tests/pricing tests/column_generation/test_column_generation.py tests/certificates/test_certificate.py "
+        "tests/column_generation/test_real_weights_generation.py"
+    ),
     "qsdp/pricing/bound_trees.py": "tests/pricing tests/certificates/test_verification.py",
     "qsdp/certificates": "tests/certificates",
     "qsdp/encoding": "tests/encoding",
+    "qsdp/encoding/patches.py": "tests/encoding tests/plotting/test_plotting_filters.py",
     "qsdp/encoding/reading_rule.py": "tests/encoding tests/tables",
+    "qsdp/encoding/region_moments.py": "tests/encoding tests/plotting/test_plotting_filters.py",
+    "qsdp/encoding/windows.py": "tests/encoding tests/plotting/test_plotting_filters.py",
     "qsdp/export": "tests/export/test_export_model.py tests/export/test_additive_export.py",
-    "qsdp/export/_c": "tests/export/test_c.py tests/export/test_c_blocks.py tests/export/test_c_programs.py",
+    "qsdp/export/_c": (
+        "tests/export/test_c.py tests/export/test_c_blocks.py tests/export/test_c_series.py "
+        "tests/export/test_c_programs.py"
+    ),
     "qsdp/export/_verilog": "tests/export/test_verilog.py",
     "qsdp/export/_javascript": "tests/export/test_javascript.py tests/export/test_javascript_images.py",
     "qsdp/export/_graphs": "tests/export/test_onnx.py tests/export/test_onnx_images.py",
     "qsdp/export/_integers": "tests/export/test_export_integer_form.py tests/export/test_c.py",
+    "qsdp/export/_integers/image_networks.py": "tests/export/test_c_blocks.py tests/export/test_c_series.py",
+    "qsdp/export/_integers/vectors.py": (
+        "tests/export/test_export_integer_form.py tests/export/test_c.py tests/export/test_c_blocks.py "
+        "tests/export/test_c_series.py"
+    ),
 }
 PACKAGES = ("losses", "pricing", "certificates", "encoding", "export")
 #: Tests that a mutant keeps from ending are stopped after so many seconds of the processor, and count as failing.
@@ -77,7 +92,7 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
         yield ast.Constant(node.value + 1)
     if isinstance(node, ast.If | ast.IfExp | ast.While):
         yield ast.UnaryOp(ast.Not(), node.test)
-    if isinstance(node, ast.Return) and node.value is not None:
+    if isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
         yield ast.Constant(None)
 
 

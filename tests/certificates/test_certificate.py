@@ -243,7 +243,9 @@ def test_exact_bounds_hold_and_are_no_worse(loss: str, solved: dict[str, Relaxat
 def test_losses_with_kinks_have_proven_optima(loss: Any, options: dict[str, Any]) -> None:
     base = random_vector_problem(2, 3, 12, 2, loss, beta=0.3, **options)
     weights = np.random.default_rng(0).uniform(0.0, 30.0, 12)
-    for problem in (base, TrainingProblem(base.X, base.y, beta=3.0, loss=loss, sample_weight=weights, **options)):
+    for size in (None, 1.0, 2.0**-20):
+        weighted = {} if size is None else {"beta": 3.0 * size, "sample_weight": weights * size}
+        problem = TrainingProblem(base.X, base.y, **({"beta": 0.3} | weighted), loss=loss, **options)
         optimum = column_generation(problem, tol=1e-9)
         certificate = certify(optimum.network, problem, bound_type="exact")
         assert certificate.bound_type == "exact"

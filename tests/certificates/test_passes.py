@@ -60,6 +60,8 @@ def test_bounds_hold_for_all_rows(loss: str, options: dict[str, Any], tmp_path: 
         assert certificate.bound_type == "sdp"
         assert 0.0 < certificate.lower_bound <= optimum.upper * (1.0 + 1e-12)
         assert isinstance(certificate.proof, RowsProof)
+        assert certificate.z is not None
+        assert certificate.z.shape == (*full.output_shape, full.size)
         assert certificate.proof.beta == pytest.approx(full.beta)
         assert checked(certificate, full, tmp_path) == 0
         assert qsdp.load_certificate(tmp_path / "certificate") == certificate

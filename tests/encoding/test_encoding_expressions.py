@@ -77,6 +77,7 @@ def test_bytes_hold_bits():
     encoded = BITS.encode([np.array([50.0, 30.0])], dtype=np.int8)
     assert encoded.dtype == np.int8
     assert encoded.tolist() == [[1, 0], [0, 0]]
+    assert BITS.encode([np.array([50.0, 30.0])], dtype=np.uint8).tolist() == [[1, 0], [0, 0]]
     with pytest.raises(InvalidInputError, match="of floats, as not all inputs are integers; got int8"):
         MIXED.encode(TABLE, dtype="int8")
     with pytest.raises(InvalidInputError, match="dtype int8 cannot hold inputs from 0 to 256"):

@@ -297,6 +297,7 @@ def test_targets_are_coded_once() -> None:
     assert coded.dtype == np.float64
     np.testing.assert_array_equal(LOSS.encode_target(coded), coded)
     LOSS.check_target(coded)
+    LOSS.check_target(LOSS.encode_target(np.array([1.0, 0.0, 1.0])))
     for loss in SCALAR_LOSSES.values():
         assert loss().encode_target(labels) is labels
 

@@ -228,11 +228,18 @@ def test_many_tables_agree_with_plain_enumeration(kind: str) -> None:
     assert truth <= result.upper <= truth * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("kind", ["small", "large", "ones"])
 @pytest.mark.parametrize(("n", "half"), [(12, True), (13, False), (17, True), (19, True)])
-def test_enumeration_visits_every_vector_above_the_level(n: int, half: bool) -> None:
+def test_enumeration_visits_every_vector_above_the_level(n: int, half: bool, kind: str) -> None:
     # The search finds the optimum before, so no result of an oracle shows that a vector was left out.
     rng = np.random.default_rng(n)
     rows, start = rng.standard_normal((n, n)), np.zeros(n) if half else rng.standard_normal(n)
+    if kind == "large":
+        # Units of 16-bit integers are above 1.
+        rows, start = 1e6 * rows, 1e6 * start
+    elif kind == "ones":
+        # No norm exceeds that of the sum of rows, which takes all 16 bits.
+        rows, start = np.ones((n, n)), start - start
     codes = np.arange(2**n)[:: 1 + half]
     values = np.abs(start + signs_of(codes, n) @ rows).sum(axis=1)
     for level in (0.0, float(np.quantile(values, 0.999))):
