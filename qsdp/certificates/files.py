@@ -126,7 +126,9 @@ def _check_objective(proof: Proof, fit: DataFit) -> None:
         neurons = layout.products(network.U.astype(np.float64), network.V.astype(np.float64), network.block)
         entries = neurons.T.astype(np.longdouble) @ network.output_weights
         entries[layout.weight_entries] += network.column_weights
-        alone = (data.rows @ (data.scales[:, None] * entries)).astype(np.float64)
+        # The problem's map has its blocks in units of their prices.
+        scales = cast(Layout, problem.blocks).entry_prices * data.scales
+        alone = (data.rows @ (scales[:, None] * entries)).astype(np.float64)
     else:
         U, V = network.U.astype(np.float64), network.V.astype(np.float64)
         alone = problem.weight_map.products(U, V) @ network.output_weights

@@ -961,3 +961,24 @@ def test_dual_vector_that_a_projection_moves(tmp_path: Path) -> None:
     assert certificate.lower_bound > 0.0
     certificate.save(tmp_path / "file")
     assert qsdp_check.main([str(tmp_path / "file")]) == 0
+
+
+@pytest.mark.parametrize("blocks", [False, True], ids=["rows", "blocks"])
+def test_objectives_that_only_the_worst_rounding_makes_uncertain_are_saved(blocks: bool, tmp_path: Path) -> None:
+    """Their sums in several orders agree."""
+    rng = np.random.default_rng(0)
+    rows, y, signs = rng.standard_normal((12, 9)), rng.standard_normal(12), rng.choice([-1, 1], (8, 3))
+    pairs, alpha = np.vstack([signs, signs]), np.repeat([1e4, -1e4], 8) + 0.1
+    if blocks:
+        layout = qsdp.Blocks(rows, [3, 3], ["weights", "quadratic"])
+        problem = qsdp.TrainingProblem(layout, y, beta=1e-7)
+        weights = np.array([10.0, 0.5, 1.0])
+        network = qsdp.BilinearNetwork.on_blocks(problem.blocks, pairs, pairs, alpha, np.zeros(16, dtype=int), weights)
+    else:
+        problem = qsdp.TrainingProblem(rows[:, :3], y, beta=1e-7)
+        network = qsdp.BilinearNetwork(pairs, pairs, alpha)
+    assert problem.objective_rounding(network) > 1e-9 * problem.objective(network)
+    certificate = certify(network, problem)
+    certificate.save(tmp_path / "file")
+    assert load_certificate(tmp_path / "file") == certificate
+    assert qsdp_check.main([str(tmp_path / "file")]) == 0
