@@ -40,8 +40,8 @@ plt.show()
 # ## Neurons alone
 #
 # The data are 569 tumours, measured in 30 columns; +1 is malignant. With `encoding="standard"`, the estimator
-# standardises the columns, reads the regularisation β off a regression on left-out rows, and polishes as many neurons
-# as it takes.
+# standardises the columns, derives the regularisation β from a regression on held-out rows, and polishes as many
+# neurons as match the relaxation.
 
 # %%
 print(f"accuracy on training rows: {model.score(X_train, y_train):.1%}")
@@ -75,14 +75,14 @@ print(
 certificate = result.certificate
 print(certificate)
 print(
-    "so the best objective there is lies between "
+    "so the smallest possible objective is between "
     f"{certificate.lower_bound:.1f} and {certificate.objective:.1f}"
 )
 
 # %% [markdown]
 # ## One solve for every size
 #
-# Networks are *sampled* from the solution, so the number of neurons $m$ matters only now. Each sampled network in the
+# Networks are *sampled* from the solution, so the number of neurons $m$ is chosen only now. Each sampled network in the
 # picture was drawn in milliseconds, without polishing. On average, the excess over the dashed line falls like $1/m$.
 # Polishing, at the end, removes the noise. What do the bits buy? This is the accuracy of polished networks of other
 # sizes on the test rows:

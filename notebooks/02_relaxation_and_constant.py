@@ -81,8 +81,8 @@ print(
 # $$ \tau(\nu) = \max_{u, v \in \{\pm 1\}^D} u^T M_\nu v \le \beta D, \qquad M_\nu = \sum_i \nu_i x_i x_i^T . $$
 #
 # The maximum over signs is the hard part. The relaxation replaces the signs by unit vectors. By Grothendieck's
-# inequality, this adds a factor of at most $K$: $\tau \le \hat\tau \le K \tau$. With two columns we can see all three.
-# The picture shows them for the matrices
+# inequality, this adds a factor of at most $K$: $\tau \le \hat\tau \le K \tau$. The picture shows all three for two
+# columns and the matrices
 # $M_\theta = \begin{bmatrix} \cos\theta & \sin\theta \\ \sin\theta & -\cos\theta \end{bmatrix}$.
 #
 # The orange line stays between the two blue ones, as it must. Equation (51) of the paper has twice the orange value, so
@@ -129,7 +129,7 @@ print(f"printed value (25)   {as_printed.problem.value:.4f}")
 # %% [markdown]
 # ## For every β
 #
-# Every solve starts from the solution of the β before. The four curves are divided by the true optimum
+# Every solve starts from the solution for the previous β. The four curves are divided by the true optimum
 # $p^\star(\beta)$: the optimum itself, the tight bound, the printed bound and, on top, $d(K\beta)$, which is never
 # below the optimum. From `beta_max` on, d is the objective of the zero network.
 

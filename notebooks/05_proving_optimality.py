@@ -118,7 +118,7 @@ for name, network in networks.items():
 # If every possible neuron ($4^{11}$ of them) has a weight, training is convex. Column generation solves this problem
 # over a few neurons at a time. The dual vector $\nu$ says what any other neuron is worth, $|u^T M_\nu v|$. Neurons that
 # are worth more than their price $\beta D$ are added. When none is left, the network is optimal. In the picture above,
-# the first bound is the relaxation's. Then exact prices take over.
+# the first bound is the relaxation's; from then on, neurons are priced exactly.
 
 # %%
 print(
@@ -300,7 +300,7 @@ _ = interact(
 # ## Change it
 #
 # The proof works for every loss; `"absolute"` and `"huber"` are robust to outliers. Try other data: how many columns of
-# `"wine"` or `"breast-cancer-wisconsin"` can you take until a proof takes more than a minute? When time runs out, the
+# `"wine"` or `"breast-cancer-wisconsin"` can you use before a proof takes more than a minute? When time runs out, the
 # result still has a valid bound.
 
 # %%

@@ -238,7 +238,7 @@ for name in sorted(scores):
 # Real weights are a little better than signs. Among the networks of signs, the straight-through, polished and refitted
 # ones are within one standard deviation of each other. qsdp adds the bound, and other sizes for free.
 #
-# ## One solve against one training each
+# ## One solve against one training run for each width
 #
 # For another width, the other methods train again; qsdp draws again. The plot compares a network of your choice with
 # the trained ones.

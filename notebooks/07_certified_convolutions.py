@@ -12,8 +12,8 @@
 # # Binary convolutions, proven optimal
 #
 # One hidden layer of products of two binary filters, averaged over regions of an image: among all such networks, of any
-# width and at this price of the second layer, which is the best? A second is enough to find it and to prove it, and
-# the result takes some hundred bytes.
+# width and at this price of the second layer, which is the best? Seconds are enough to find it and to prove it, and the
+# result takes a few hundred bytes.
 #
 # *Needs:* `pip install -e ".[notebooks]"`; no download and no GPU.
 
@@ -52,9 +52,9 @@ filters = FiltersDisplay.from_estimator(
 # %% [markdown]
 # ## What the neurons look for
 #
-# A neuron multiplies the answers of two filters (white is +1, black -1, the small square the constant) at every place
-# of its region. The picture shows the neurons that cost most, and where they answer in an image. Move the slider to
-# another class; it needs a running kernel.
+# A neuron multiplies the responses of two filters (white is +1, black -1, the small square the constant) at every
+# position in its region. The picture shows the neurons with the largest penalty, and where they respond in an image.
+# Move the slider to another class; it needs a running kernel.
 
 
 # %%
@@ -104,8 +104,8 @@ code = qsdp_check.main(["digits.cert", "--data", "digits.npz"])
 # %% [markdown]
 # ## From a proof to bytes
 #
-# With second-layer weights of a few bits, the network becomes a file of some hundred bytes. The bound of the proof
-# holds for the rounded network as for every other one, so its own gap is known.
+# With second-layer weights of a few bits, the network becomes a file of a few hundred bytes. The bound of the proof
+# holds for the rounded network as for every other one, so its gap is known.
 
 # %%
 problem, bound = model.result_.problem, model.certificate_.lower_bound
@@ -124,8 +124,8 @@ for bits in (2, 3, 4, 6, 8):
 # %% [markdown]
 # ## Another loss for the second layer
 #
-# The squared loss is proven faster still, for every class by itself. `refit` keeps its first layer and chooses the
-# second by the cross-entropy. Such a network has **no bound of its own**: the proof is about another loss.
+# With the squared loss, proofs are faster still, for each class by itself. `refit` keeps its first layer and chooses
+# the second by the cross-entropy. Such a network has **no bound of its own**: the proof is about another loss.
 
 # %%
 squared = qsdp.QuantizedNetworkClassifier(
@@ -177,8 +177,8 @@ print(f"in {Path('refitted').stat().st_size} bytes")
 # accuracy on the test images: 0.9789
 # ```
 #
-# With second-layer weights of 3 bits, `refit` makes a file of 1240 bytes of it, with a gap of 3.4 % and 97.73 % of the
-# test images.
+# With second-layer weights of 3 bits, `refit` makes a file of 1240 bytes of it, with a gap of 3.4 %, which classifies
+# 97.73 % of the test images correctly.
 
 # %% [markdown]
 # ## Change it
