@@ -221,8 +221,9 @@ ANSWER = """\
 The paper claims that a deep quadratic network reacts hugely to a slight change of its parameters. It
 [does]{relinear_theory: A slight change = 1 supported}: if their deviation is 0.03 in place of 0.01, the range
 of its outputs grows {relinear_theory.quadratic}, and that of a conventional network {relinear_theory.conventional}. But
-at depth H its bound on the gradient is [not 2^H times]{relinear_theory: The amplification = 1 contradicted} the conventional one,
-but {relinear_theory.amplification} times, and only {relinear_theory: printed numbers of parameters} networks have the
+at depth H its bound on the gradient is [not 2^H times]{relinear_theory: The amplification = 1 contradicted} the
+conventional one, but {relinear_theory.amplification} times, and only
+{relinear_theory: printed numbers of parameters} networks have the
 [printed numbers of parameters]{relinear_theory: printed numbers of parameters = 1 contradicted}. Not measured are
 [convergence in the limit]{relinear_theory: With the rates of (38) = 1 not measured} and
 [networks for large images]{relinear_theory: Quadratic ResNets = 1 not measured}.
