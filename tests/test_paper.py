@@ -537,7 +537,7 @@ def test_a_solver_that_fails_is_one_error(monkeypatch: pytest.MonkeyPatch) -> No
         raise cp.SolverError("it broke\nin detail")
 
     monkeypatch.setattr("cvxpy.reductions.solvers.solving_chain.SolvingChain.solve_via_data", fail)
-    with pytest.raises(SolverError, match=r"solver 'scs' found no point of the relaxation \(25\).*: failed: it broke$"):
+    with pytest.raises(SolverError, match=r"solver 'scs' .*: failed: it broke$"):
         paper.algorithm_1(qsdp.TrainingProblem(X, Y, beta=0.5))
 
 

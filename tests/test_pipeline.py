@@ -100,8 +100,6 @@ def test_a_result_holds_together(result: QSDPResult) -> None:
     assert result.problem == TrainingProblem(X, Y, beta=0.1)
     assert result.certificate == certify(result.network, result.problem, result.relaxation)
     np.testing.assert_array_equal(result.predict(X), result.network.predict(X))
-    settings = f"loss={result.problem.loss!r}, beta={result.problem.beta:g}, levels={result.problem.levels}"
-    assert repr(result) == f"QSDPResult({result.network!r}; {settings}; {result.certificate})"
 
 
 def test_defaults() -> None:

@@ -22,7 +22,6 @@ def test_blocks_of_several_kinds_keep_their_order_and_their_rows() -> None:
     assert (blocks.sizes, blocks.kinds, blocks.omega) == (SIZES, KINDS, ((1.0, 2.0), 0.5, 2.0, 3.0))
     assert (blocks.n_blocks, blocks.shape) == (4, (9, 15))
     assert np.shares_memory(blocks.rows, rows)
-    assert repr(blocks) == f"Blocks(n_samples=9, sizes={SIZES}, kinds={KINDS}, omega=((1.0, 2.0), 0.5, 2.0, 3.0))"
     assert blocks == qsdp.Blocks(rows, blocks.sizes, blocks.kinds, blocks.omega)
     assert blocks != qsdp.Blocks(rows, SIZES, KINDS, ([2.0, 2.0], 0.5, 2.0, 3.0))
     assert blocks != qsdp.Blocks(rows, (4, 3, 3, 2), KINDS)
@@ -181,7 +180,7 @@ def test_weights_of_no_use_are_exactly_zero(loss: str) -> None:
 
 
 def test_low_rank_is_refused() -> None:
-    with pytest.raises(SolverError, match="'low-rank' does not support blocks of real weights; use solver='splitting'"):
+    with pytest.raises(SolverError, match=r"'low-rank' .*real weights; use solver='splitting'"):
         qsdp.solve_relaxation(random_problem(LAYOUTS[0], "squared"), solver="low-rank")
 
 

@@ -194,9 +194,7 @@ def test_batches_without_weight_or_rows_change_nothing() -> None:
     assert found == certify_stream(network, batches, relaxation, passes=2)
     with pytest.raises(InvalidInputError, match="at least one row of positive weight; got none"):
         certify_stream(network, more, relaxation)
-    with pytest.raises(
-        InvalidInputError, match="batch 0, which begins at row 0: y must have no rows, as X has none; got"
-    ):
+    with pytest.raises(InvalidInputError, match=r"batch 0.*: y must have no rows"):
         certify_stream(network, [(full.X[:0], full.y), *batches], relaxation)
 
 

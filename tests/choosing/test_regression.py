@@ -12,7 +12,7 @@ from qsdp import TrainingProblem
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing import regression
 from qsdp.choosing.beta import choose_beta
-from qsdp.choosing.regression import _SCALES, _STRENGTHS, DistinctRows, Functions, left_out_fit, regression_targets
+from qsdp.choosing.regression import DistinctRows, Functions, left_out_fit, regression_targets
 from qsdp.losses import get_loss
 
 
@@ -20,23 +20,10 @@ def errors_of(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
     return left_out_fit(problem, rows).errors
 
 
-def brute_force(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
-    """Return the sorted squared errors of ridge regressions on all entries of S, summed over equal rows."""
-    scaled = (
-        TrainingProblem(
-            scale * problem.X,
-            problem.y,
-            beta=problem.beta,
-            activation=problem.activation,
-            sample_weight=problem.sample_weight,
-        )
-        for scale in _SCALES
-    )
-    return min((brute_force_of_one_scale(one, rows) for one in scaled), key=np.sum)
-
-
-def brute_force_of_one_scale(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
-    """Return the errors for the data as they are."""
+def brute_force(problem: TrainingProblem, rows: DistinctRows, scale: float, strength: float) -> FloatArray:
+    """Return the sorted squared errors of the ridge regression on all entries of S, summed over equal rows."""
+    options = {"activation": problem.activation, "sample_weight": problem.sample_weight}
+    problem = TrainingProblem(scale * problem.X, problem.y, beta=problem.beta, **options)
     weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
     basis = np.eye(problem.size)
     features = np.stack(
@@ -49,20 +36,16 @@ def brute_force_of_one_scale(problem: TrainingProblem, rows: DistinctRows) -> Fl
     )
     targets = problem.y.reshape(problem.n_samples, -1)
     total = np.bincount(rows.group, weights)
-    scale = (total[:, None] * (features @ features.T)[np.ix_(rows.first, rows.first)]).trace() / rows.count
-
-    def errors(strength: float) -> FloatArray:
-        found = np.zeros(rows.count)
-        for i in range(problem.n_samples):
-            others = np.arange(problem.n_samples) != i
-            F, root = features[others], np.sqrt(weights[others])[:, None]
-            lhs = np.vstack([root * F, math.sqrt(strength) * np.eye(F.shape[1])])
-            rhs = np.vstack([root * targets[others], np.zeros((F.shape[1], targets.shape[1]))])
-            prediction = features[i] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
-            found[rows.group[i]] += weights[i] * np.sum((targets[i] - prediction) ** 2)
-        return found
-
-    return np.sort(min(map(errors, (scale * _STRENGTHS).tolist()), key=np.sum))
+    mean_eigenvalue = (total[:, None] * (features @ features.T)[np.ix_(rows.first, rows.first)]).trace() / rows.count
+    found = np.zeros(rows.count)
+    for i in range(problem.n_samples):
+        others = np.arange(problem.n_samples) != i
+        F, root = features[others], np.sqrt(weights[others])[:, None]
+        lhs = np.vstack([root * F, math.sqrt(strength * mean_eigenvalue) * np.eye(F.shape[1])])
+        rhs = np.vstack([root * targets[others], np.zeros((F.shape[1], targets.shape[1]))])
+        prediction = features[i] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+        found[rows.group[i]] += weights[i] * np.sum((targets[i] - prediction) ** 2)
+    return np.sort(found)
 
 
 @pytest.mark.parametrize("activation", [None, "relu_like"])
@@ -75,7 +58,10 @@ def test_errors_are_those_of_regressions_without_the_row(activation: str | None,
     problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
     rows = DistinctRows.from_rows(X)
     assert rows.count == 14
-    np.testing.assert_allclose(np.sort(errors_of(problem, rows)), brute_force(problem, rows), rtol=1e-6)
+    fit = left_out_fit(problem, rows)
+    np.testing.assert_allclose(np.sort(fit.errors), brute_force(problem, rows, fit.scale, fit.strength), rtol=1e-6)
+    for factor in (0.1, 10.0):
+        assert fit.errors.sum() <= brute_force(problem, rows, fit.scale, factor * fit.strength).sum()
 
 
 @given(seed=st.integers(0, 10**6))
@@ -213,15 +199,15 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(
     assert choose_beta(problem).beta == pytest.approx(expected, rel=0.03)
 
 
-def test_shares_are_bounded() -> None:
+def test_noise_takes_a_larger_beta_but_never_a_network_of_zeros() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
-    exact = TrainingProblem(X, X[:, 0] * X[:, 1], beta=1.0)
-    assert choose_beta(exact).beta == pytest.approx(0.03 / 20.0 * qsdp.beta_max(exact), rel=1e-6)
-    noise = TrainingProblem(X, rng.normal(size=400), beta=1.0)
-    assert choose_beta(noise).beta <= 0.3 * qsdp.beta_max(noise) * (1.0 + 1e-9)
-    few = noise.take(np.arange(7))
-    assert choose_beta(few).beta == pytest.approx(0.01 * qsdp.beta_max(few), rel=1e-6)
+    problems = [TrainingProblem(X, y, beta=1.0) for y in (X[:, 0] * X[:, 1], rng.normal(size=400))]
+    # Too few rows to leave any out.
+    problems.append(problems[1].take(np.arange(7)))
+    exact, noise, few = (choose_beta(problem).beta / qsdp.beta_max(problem) for problem in problems)
+    assert 0.0 < exact < noise < 1.0
+    assert 0.0 < few < 1.0
 
 
 @pytest.mark.parametrize("most", [10, 1000])

@@ -41,7 +41,8 @@ def test_demo(dataset: str, rival: str, least: float) -> None:
     assert figure(text, "proof").endswith(f"by at most {figure(text, 'relative gap').split('  ')[0]}")
     # On 114 and 89 test rows, the two models are as good.
     n_test = int(re.findall(r"(\d+) test rows", text)[0])
-    assert figure(text, "choose") == f"either: within two standard errors on the {n_test} test rows"
+    assert figure(text, "choose").startswith("either")
+    assert f"{n_test} test rows" in figure(text, "choose")
     assert "refine" in figure(text, "time")
     assert "qsdp fit" in text.splitlines()[-2]
     assert ".fit(X, y)" in text.splitlines()[-1]
@@ -52,8 +53,8 @@ def test_demo_of_a_proven_optimum() -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert "globally optimal" in result.stdout
     n_neurons = int(number(result.stdout, "network"))
-    assert figure(result.stdout, "why these") == f"column generation ended with {n_neurons} neurons"
-    assert figure(result.stdout, "proof") == "neither more neurons nor longer training can lower the objective"
+    assert f"{n_neurons} neurons" in figure(result.stdout, "why these")
+    assert number(result.stdout, "relative gap") == pytest.approx(0.0, abs=1e-3)
 
 
 def test_demo_of_several_classes() -> None:

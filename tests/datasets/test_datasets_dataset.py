@@ -14,7 +14,6 @@ def test_dataset_unpacks(iris):
     X, y = iris
     assert X is iris.X
     assert y is iris.y
-    assert repr(iris) == "Dataset('iris', X (150, 4), y (150,), multiclass)"
     assert iris.network is None
 
 

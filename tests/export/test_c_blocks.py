@@ -264,10 +264,8 @@ def test_what_is_refused():
     with pytest.raises(InvalidInputError, match="X must hold integers from 0 to 255; found 256"):
         to_c(one, encoder=encoder).model.columns(np.full((1, 8, 8), 256))
     windows = Windows(4).fit(np.ones((3, 1, 20)) * np.arange(20))
-    with pytest.raises(
-        ExportError, match=r"only networks on Patches can be exported.*; series are exported by to_c only"
-    ):
+    with pytest.raises(ExportError, match=r"only networks on Patches .*; series are exported by to_c"):
         to_onnx(network(rng, windows), encoder=windows)
     union = Patches(size=(2, 3), regions=1).fit(digits()[0][:5])
-    with pytest.raises(ExportError, match=r"only networks on patches of one setting can be exported; got Patches\(re"):
+    with pytest.raises(ExportError, match=r"patches of one setting .*; got Patches\(re"):
         to_c(network(rng, union), encoder=union)

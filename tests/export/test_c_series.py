@@ -143,7 +143,7 @@ def test_scales_of_sensors():
     assert to_c(one, encoder=encoder, column_width=32).model.input_range == (-(2**31), 2**31 - 1)
     with pytest.raises(InvalidInputError, match="scales must be those of columns"):
         to_c(one, encoder=encoder, scales={"x": 1})
-    with pytest.raises(ExportError, match=r"channel 0: fixed-point numbers with scale 1e\+06 do not reach its mean"):
+    with pytest.raises(ExportError, match=r"channel 0: .* scale 1e\+06 .* mean"):
         to_c(one, encoder=Windows(2).fit(10_000 + series % 10), scales={"channel 0": 1e6})
 
 
@@ -308,9 +308,7 @@ def test_what_is_refused(waves):
     with pytest.raises(InvalidInputError, match="column_width is not for a network on images"):
         to_c(network(rng, images), encoder=images, column_width=16)
     long = Windows(1).fit(np.zeros((1, 1, 2**16)))
-    with pytest.raises(
-        ExportError, match="series must have at most 65535 samples to be exported; the model takes 65536"
-    ):
+    with pytest.raises(ExportError, match=r"at most 65535 samples .*; the model takes 65536"):
         to_c(network(rng, long), encoder=long)
     with pytest.raises(ExportError, match=r"into the 16 bits of width.*: take a larger width or fewer neurons$"):
         to_c(one, encoder=encoder, width=16)

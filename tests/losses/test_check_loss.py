@@ -85,9 +85,7 @@ def test_coupled_losses_are_checked_too(kind: Any, member: str) -> None:
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(
-        InvalidTypeError, match=r"loss must be an instance of a subclass of qsdp.losses.Loss; got 'huber'"
-    ):
+    with pytest.raises(InvalidTypeError, match=r"loss must be an instance of .*Loss; got 'huber'"):
         check_loss("huber")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="n_samples must be an integer >= 10"):
         check_loss(Huber(), n_samples=2)

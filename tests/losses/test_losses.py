@@ -506,8 +506,6 @@ def test_losses_are_immutable_values():
     assert Huber(1) == Huber(np.float64(1.0)) != Huber(2.0)
     assert Squared() == Squared() != Absolute()
     assert len({*ALL, Squared(), Huber(0.25)}) == len(ALL)
-    assert repr(Huber(1)) == "Huber(delta=1.0)"
-    assert repr(SquaredHinge()) == "SquaredHinge()"
     with pytest.raises(dataclasses.FrozenInstanceError):
         Huber().delta = 2.0
     with pytest.raises(TypeError, match="abstract"):
