@@ -266,10 +266,6 @@ class DataMap(ReadOnlyArrays, ABC):
     # -- bounds ---------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def row_bounds(self, z: FloatArray) -> FloatArray:
-        r"""Bound the norms (n,) of the matrices scaled by :math:`\mathrm{Diag}(z)^{-1/2}` on both sides."""
-
-    @abstractmethod
     def verified_sums(self) -> VerifiedSums | None:
         """Return a function that computes the matrices of dual vectors, with bounds on their errors from rounding.
 

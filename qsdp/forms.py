@@ -308,12 +308,6 @@ class FormMap(DataMap):
         """Return a function that computes the matrices of dual vectors, with bounds on their errors from rounding."""
         return sums_of_entries(self.layout, self.rows, self.largest_stored, self.scales)
 
-    def row_bounds(self, z: FloatArray) -> FloatArray:
-        """Bound the norms (r,) of the forms scaled by ``Diag(z)^(-1/2)`` on both sides by their Frobenius norms."""
-        first, second = self.layout.first, self.layout.second
-        weights = self.layout.counts * self.scales**2 / (z[first] * z[second])
-        return np.sqrt(self._per_row(lambda rows: (np.square(rows) @ weights)[:, None])[:, 0])
-
     def mean_size(self, weights: FloatArray | None = None) -> float:
         """Return the (weighted) root mean square of the Frobenius norms of the forms."""
         mean = float(np.average(self._squares, weights=weights))

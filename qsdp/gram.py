@@ -99,17 +99,14 @@ class Gram:
         weighted = targets if weights is None else weights[:, None] * targets
         return cls(data.layout, data.scale, data.pair_sums(weights, dtype, device), data.sums(weighted))
 
-    def __add__(self, other: Gram) -> Gram:
-        return Gram(self.layout, self.scale, self.matrix + other.matrix, self.products + other.products)
+    def in_units(self, scale: float, dtype: Any = np.float64) -> Gram:
+        """Rescale to a data map with the common factor `scale`.
 
-    def in_units(self, scale: float, dtype: Any = np.float64, *, target: float = 1.0, weight: float = 1.0) -> Gram:
-        """Rescale to a data map with the common factor `scale`, and to targets and weights times these factors.
-
-        Nothing is rounded if the factors and the ratio of the scales are powers of two.
+        Nothing is rounded if the ratio of the scales is a power of two.
         """
         ratio = scale / self.scale
-        matrix = np.multiply(self.matrix, weight * ratio**2, dtype=dtype, casting="same_kind")
-        return Gram(self.layout, scale, matrix, (weight * target * ratio) * self.products)
+        matrix = np.multiply(self.matrix, ratio**2, dtype=dtype, casting="same_kind")
+        return Gram(self.layout, scale, matrix, ratio * self.products)
 
     def into_basis(self) -> tuple[FloatArray, FloatArray]:
         """Transform matrix and products to `symmetric_basis`, overwriting the matrix to save memory."""
@@ -125,15 +122,15 @@ class SharedGram:
     Their normalised instances differ by a power of two in the data map.
     """
 
-    def __init__(self, known: Gram | None = None) -> None:
-        self._known = known
+    def __init__(self) -> None:
+        self._known: Gram | None = None
 
     def from_map(
         self, data: DataMap, targets: FloatArray, weights: FloatArray | None, dtype: Any, device: str | None
     ) -> Gram:
         """Return `Gram.from_map` these arguments, in arrays that the caller may overwrite."""
         known = self._known
-        # A solver may drop columns of zeros; the sums of folds have them.
+        # A solver may drop columns of zeros.
         if known is None or known.layout != data.layout or not np.can_cast(dtype, known.matrix.dtype):
             # Free the memory of one in single precision first.
             known = self._known = None

@@ -308,18 +308,6 @@ class QuadraticMap(DataMap):
         side = cp.reshape(0.5 * b * (X.T @ nu), (self.X.shape[1], 1), order="C")
         return cp.bmat([[M, side], [side.T, cp.reshape(c * cp.sum(nu), (1, 1), order="C")]])
 
-    def row_bounds(self, z: FloatArray) -> FloatArray:
-        r"""Bound the norms of :math:`Z^{-1/2} |\mathcal{X}_i| Z^{-1/2}` with Z = Diag(z), shape (n,)."""
-        a, b, c = (abs(value) for value in self.coefficients)
-        d = self.X.shape[1]
-        squares = np.empty(self.n_rows)
-        for rows in chunks(self.n_rows, d):
-            squares[rows] = np.square(self.X[rows]) @ (1.0 / z[:d])
-        if not self.lifted:
-            return a * squares
-        bounds: FloatArray = a * squares + b * np.sqrt(squares / z[d]) + c / z[d]
-        return bounds
-
     def verified_sums(self) -> VerifiedSums | None:
         """Return a function that computes the matrix of a dual vector, with a bound on its error from rounding."""
         return sums_of_rows(self.X, self.coefficients, self.lifted)

@@ -22,9 +22,9 @@ __all__ = ["ALLOCATIONS", "allocate", "check_memory_of_neurons", "check_neurons"
 ALLOCATIONS = ("equal", "proportional")
 
 
-def check_neurons(name: str, value: Any, minimum: int = 1) -> int:
+def check_neurons(name: str, value: Any) -> int:
     """Check a number of neurons, at most 10^9: the int8 weights of more take gigabytes per input."""
-    return check_integer(name, value, minimum=minimum, maximum=10**9)
+    return check_integer(name, value, minimum=1, maximum=10**9)
 
 
 def check_memory_of_neurons(work: str, n_neurons: int, side: int, n_outputs: int, others: int = 16) -> None:

@@ -101,16 +101,7 @@ def test_memory_is_bounded_by_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None
     assert peak < 4 * data.X.nbytes
 
 
-# -- sums of parts, and sharing ---------------------------------------------------------------------------------
-
-
-def test_the_sum_of_parts_is_that_of_all_rows() -> None:
-    data, rng = random_map(2, 30, 4, (0.5, 1.0, 0.25), True)
-    targets = rng.standard_normal((30, 2))
-    parts = [Gram.from_map(data.take(rows), targets[rows]) for rows in (np.arange(12), np.arange(12, 30))]
-    whole, total = Gram.from_map(data, targets), parts[0] + parts[1]
-    np.testing.assert_allclose(total.matrix, whole.matrix, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(total.products, whole.products, rtol=1e-12, atol=1e-12)
+# -- sharing ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lifted", [False, True])

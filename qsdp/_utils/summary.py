@@ -112,11 +112,11 @@ class SummaryBelowDiagram:
         return bundle
 
 
-def gap_rows(gap: Gap, whose: str, bound: str = "of every network") -> Rows:
+def gap_rows(gap: Gap, whose: str) -> Rows:
     """Return the facts objective, lower bound and gap."""
     return [
         ("objective", f"{format_number(gap.objective)} {whose}"),
-        ("lower bound", f"{format_number(gap.lower_bound)} {bound}"),
+        ("lower bound", f"{format_number(gap.lower_bound)} of every network"),
         ("gap", f"{format_number(gap.gap, 4)}, relative {format_number(gap.relative_gap, 3)}"),
     ]
 

@@ -151,10 +151,9 @@ def check_matrix(
     value: Any,
     *,
     n_columns: int | None = None,
-    missing: bool = False,
     unread_dtypes: Collection[str] = (),
 ) -> FloatArray:
-    """Check a matrix of shape ``(n >= 1, d >= 1)``, finite unless `missing` allows nan; return it as float64.
+    """Check a matrix of shape ``(n >= 1, d >= 1)``, finite; return it as float64.
 
     Dense numeric data, including pandas frames, are accepted as in scikit-learn. Text is rejected, even if it
     looks like numbers. The result may share memory with `value`. Arrays of the data types in `unread_dtypes`, such as
@@ -162,7 +161,7 @@ def check_matrix(
     entries.
     """
     unread = isinstance(value, np.ndarray) and value.dtype.str[1:] in unread_dtypes
-    array = np.asarray(value) if unread else check_numbers(name, value, "(n, d)", missing=missing)
+    array = np.asarray(value) if unread else check_numbers(name, value, "(n, d)")
     if array.ndim != 2:
         raise InvalidInputError(f"{name} must have shape (n, d); got shape {array.shape}")
     if not array.size:
@@ -222,11 +221,8 @@ def check_unmasked(name: str, value: Any) -> None:
         raise InvalidInputError(f"{name} must have no masked entries; fill them, for instance with {name}.filled(0)")
 
 
-def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -> FloatArray:
-    """Check a finite numeric array of any shape, and return it as float64; errors state the expected `shape`.
-
-    With `missing`, entries may also be nan.
-    """
+def check_numbers(name: str, value: Any, shape: str) -> FloatArray:
+    """Check a finite numeric array of any shape, and return it as float64; errors state the expected `shape`."""
     if scipy.sparse.issparse(value):
         raise InvalidTypeError(f"{name} must be a dense array; got a sparse one, convert it with {name}.toarray()")
     check_unmasked(name, value)
@@ -252,7 +248,6 @@ def check_numbers(name: str, value: Any, shape: str, *, missing: bool = False) -
             dtype=np.float64,
             ensure_2d=False,
             allow_nd=True,
-            ensure_all_finite="allow-nan" if missing else True,
             ensure_min_samples=0,
             ensure_min_features=0,
             input_name=name,

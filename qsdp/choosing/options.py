@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -50,9 +50,6 @@ REFINEMENT_TIME = 120.0
 LIMITED = frozenset({"polish", "exact"})
 
 REFINEMENTS = ("none", "refit", "polish", "exact")
-
-
-Chosen = TypeVar("Chosen", bound="TrainingOptions")
 
 
 def _check_loss(name: str, value: Any) -> None:

@@ -114,8 +114,6 @@ class RidgeFit:
     ----------
     scale : float
         Factor of the inputs.
-    strength : float
-        Strength of the penalty, as a multiple of the mean eigenvalue.
     errors : ndarray of shape (k,)
         Squared leave-one-out errors, times weights, summed over equal rows.
     training_loss : float
@@ -129,7 +127,6 @@ class RidgeFit:
     """
 
     scale: float
-    strength: float
     errors: FloatArray
     training_loss: float
     coefficients: FloatArray
@@ -172,19 +169,19 @@ def normalised(rows: DataMap) -> DataMap:
 class Functions:
     r"""Space of quadratic functions, and functions that span it.
 
-    It contains all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `max_rows` rows,
-    if there are more rows and more entries than these. It is spanned by the entries, or else by the inner products with
-    these rows.
+    It contains all functions of the rows :math:`\mathcal{X}_i`, or only the combinations of the first `MAX_FUNCTIONS`
+    rows, if there are more rows and more entries than these. It is spanned by the entries, or else by the inner
+    products with these rows.
 
     Parameters
     ----------
     rows : DataMap
         See `normalised`.
-    max_rows : int
     """
 
-    def __init__(self, rows: DataMap, max_rows: int = MAX_FUNCTIONS) -> None:
-        self._few = rows.take(slice(max_rows)) if rows.layout.n_entries > min(max_rows, rows.n_rows) else None
+    def __init__(self, rows: DataMap) -> None:
+        few = rows.layout.n_entries > min(MAX_FUNCTIONS, rows.n_rows)
+        self._few = rows.take(slice(MAX_FUNCTIONS)) if few else None
         if self._few is not None:
             self._inner = self.spanning(self._few)
 
@@ -376,7 +373,6 @@ class LeftOut:
             summed = np.bincount(self.position, losses / np.square(left_weight)).astype(float)
             return RidgeFit(
                 scale=scale,
-                strength=float(_STRENGTHS[number]),
                 errors=summed,
                 training_loss=float(losses.sum()),
                 coefficients=functions_at_rows.axes @ solutions[number],

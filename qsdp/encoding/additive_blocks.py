@@ -163,11 +163,6 @@ class AdditiveBlocks(BlockEncoder):
         self.layout_ = check_layout([len(omega), side], ["weights", "quadratic"], [omega, neuron_price(side)])
         self.means_ = np.zeros(self.layout_.n_entries)
 
-    @property
-    def weight_rows(self) -> slice:
-        """Packed entries with real weights: the inputs, and the column of ones if there is one."""
-        return slice(self.layout_.n_weights)
-
     def encoded(self, samples: FloatArray) -> FloatArray:
         """Compute the packed rows (n, P) of encoded inputs."""
         return self._packed(samples) - self.means_

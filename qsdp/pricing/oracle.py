@@ -3,7 +3,6 @@ r"""Oracle of the pricing problem, :math:`\max_{u, v} |u^T M v| = \max_u \|Mu\|_
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +23,9 @@ from qsdp.pricing.pool import CENTRES, Pool, alternate, canonical, signs
 from qsdp.pricing.scaling import Scaled, rounding
 
 __all__ = ["BilinearOracle", "check_enumerated", "price_stack"]
+
+#: Random starts of the local search that precedes a proof, whose optimum the proof has to confirm.
+_STARTS = 100
 
 
 def check_enumerated(name: str, value: Any) -> int:
@@ -64,7 +66,6 @@ class BilinearOracle:
         n_starts: int = 300,
         max_atoms: int = 200,
         rng: np.random.Generator,
-        time_limit: float | None = None,
     ) -> OracleResult:
         """Search for atoms of large pricing value by local search from `starts` and from random vectors.
 
@@ -81,8 +82,6 @@ class BilinearOracle:
         max_atoms : int, default=200
             Largest number of atoms returned.
         rng : numpy.random.Generator
-        time_limit : float, optional
-            Seconds after which the search stops and returns the atoms found so far.
 
         Returns
         -------
@@ -95,9 +94,8 @@ class BilinearOracle:
         vectors = rng.choice([-1.0, 1.0], size=(n_starts, self.size))
         if starts is not None:
             vectors = np.vstack([_checked_starts(starts, self.size), vectors])
-        with deadline.after(time_limit):
-            if len(vectors) and len(scaled.M):
-                improve(pool, vectors[:, scaled.support])
+        if len(vectors) and len(scaled.M):
+            improve(pool, vectors[:, scaled.support])
         return self._result(scaled, pool, math.inf, False, ())
 
     def prove(
@@ -108,10 +106,7 @@ class BilinearOracle:
         max_atoms: int = 200,
         incumbent: float = 0.0,
         slack: float = 0.0,
-        n_starts: int = 100,
-        time_limit: float | None = None,
         shift: Any = None,
-        interrupted: Callable[[], bool] | None = None,
     ) -> OracleResult:
         r"""Compute the largest pricing value with an upper bound, and the trees that prove it.
 
@@ -128,32 +123,23 @@ class BilinearOracle:
             A pricing value known to be attained; smaller values are not examined.
         slack : float, default=0.0
             Relative tolerance of the maximum: `upper` may exceed the largest value found by this much.
-        n_starts : int, default=100
-            Number of random starts of the search that precedes the proof.
-        time_limit : float, optional
-            Seconds after which the proof stops with the bound proven so far.
         shift : ndarray of shape (N,), optional
             A z for which ``Diag(z) + M`` and ``Diag(z) - M`` are approximately positive semidefinite, such as that of a
             `DualBound`. A better shift gives a better first bound.
-        interrupted : callable, optional
-            Polled often; once true, the proof stops as at the time limit.
 
         Notes
         -----
         If there are few vectors, they are enumerated. Otherwise, best-first branch and bound uses a diagonal shift per
-        node (see `shift_bound`).
+        node (see `shift_bound`). At a time limit, the proof stops with the bound proven so far.
         """
         scaled = Scaled.from_matrix(M, self.size)
         slack = check_real("slack", slack)
         pool = self._pool(scaled, threshold, max_atoms, check_real("incumbent", incumbent), slack)
-        n_starts = check_integer("n_starts", n_starts, minimum=0)
         z = _checked_shift(shift, scaled)
-        with deadline.after(time_limit, interrupted=interrupted):
-            if n_starts and len(scaled.M):
-                rng = np.random.default_rng(0)
-                improve(pool, rng.choice([-1.0, 1.0], size=(n_starts, len(scaled.M))))
-            tree = TreeSearch(scaled, pool, self.enumerated)
-            upper, exact = tree.prove(z)
+        if len(scaled.M):
+            improve(pool, np.random.default_rng(0).choice([-1.0, 1.0], size=(_STARTS, len(scaled.M))))
+        tree = TreeSearch(scaled, pool, self.enumerated)
+        upper, exact = tree.prove(z)
         return self._result(scaled, pool, scaled.outside(upper), exact, (tree.tree(),))
 
     def _pool(

@@ -63,7 +63,7 @@ def in_bits(network: Any, problem: TrainingProblem, bits: int) -> Any:
         for scale in np.unique(group.scales):
             members, c = np.flatnonzero(group.scales == scale), scale % C
             rows = group.neurons[members]
-            integers[rows, c], scales[scale] = _nearest(alpha[rows, c], H[np.ix_(members, members)], largest)
+            integers[rows, c], scales[scale] = nearest_integers(alpha[rows, c], H[np.ix_(members, members)], largest)
 
     def rounded() -> Any:
         second_layer, real = integers[:m] * scales[:C], integers[m:] * scales[C:]
@@ -158,13 +158,8 @@ def _prices(network: Any, problem: TrainingProblem) -> FloatArray:
     return np.concatenate([layout.prices[network.block], layout.weight_omega])
 
 
-def nearest_integers(alpha: FloatArray, gram: FloatArray, largest: int) -> FloatArray:
-    """Quantize weights to q s with integers up to `largest`, with a small error in the norm of a Gram matrix."""
-    q, scale = _nearest(alpha, gram, largest)
-    return q * scale
-
-
-def _nearest(alpha: FloatArray, gram: FloatArray, largest: int) -> tuple[FloatArray, float]:
+def nearest_integers(alpha: FloatArray, gram: FloatArray, largest: int) -> tuple[FloatArray, float]:
+    """Quantize weights to q s with integers q up to `largest`, with a small error in the norm of a Gram matrix."""
     scales = (np.abs(alpha).max() / largest * _CLIPPED).astype(np.float32).astype(np.float64)
     scales = scales[scales > 0.0]
     if not len(scales):

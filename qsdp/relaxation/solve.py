@@ -164,10 +164,9 @@ def solve_with(
     *,
     n_jobs: int | None = None,
     start: Relaxation | None = None,
-    quiet: bool = False,
     bar: ProgressBar = NO_BAR,
 ) -> Relaxation:
-    """Run `solve_relaxation` for checked arguments, without warnings about gaps or, if `quiet`, the zero network."""
+    """Run `solve_relaxation` for checked arguments, without warnings about gaps."""
     check_solver(solver, problem.loss)
     check_memory(problem, solver)
     scaled = ScaledProblem.from_problem(problem)
@@ -177,7 +176,7 @@ def solve_with(
         settings = replace(settings, start=inside)
     backend = choose_backend(solver, scaled.instance, settings)
     if (zero := _zero_if_optimal(scaled, settings.tol)) is not None:
-        if not quiet and zero.status == "optimal":
+        if zero.status == "optimal":
             warn_of_zero(problem)
         return zero
     if not backend.certified:

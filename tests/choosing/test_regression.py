@@ -104,12 +104,13 @@ def test_weights_are_repetitions_for_outliers() -> None:
 
 
 @pytest.mark.parametrize("most", [5, 12, 40])
-def test_orthonormal_functions_are_projections_on_the_first_rows(most: int) -> None:
+def test_orthonormal_functions_are_projections_on_the_first_rows(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qsdp.choosing.regression.MAX_FUNCTIONS", most)
     rng = np.random.default_rng(0)
     data = TrainingProblem(rng.normal(size=(40, 6)), np.zeros(40), beta=1.0, activation="relu_like").weight_map
     weights = rng.uniform(0.5, 2.0, size=40)
     targets = rng.normal(size=(40, 2))
-    functions, entries = Functions(data, most), data.features()
+    functions, entries = Functions(data), data.features()
     basis = np.linalg.qr(entries[:most].T)[0]
     projected = entries @ basis @ basis.T
     found, roots = functions.decomposed(data, weights, targets), np.sqrt(weights)[:, None]
@@ -178,13 +179,16 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(
     fit = left_out_fit(problem, DistinctRows.from_rows(X))
     scaled = TrainingProblem(fit.scale * X, y, beta=1.0, activation="relu_like").map.features()
     root = np.sqrt(weights)[:, None]
-    ridge_term = np.sqrt(fit.strength * np.mean(np.square(root * scaled).sum(axis=1))) * np.eye(scaled.shape[1])
-    targets = y.reshape(60, -1)
-    lhs, rhs = (
-        np.vstack([root * scaled, ridge_term]),
-        np.vstack([root * targets, np.zeros((len(ridge_term), n_outputs))]),
-    )
-    residuals = targets - scaled @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+    targets, mean = y.reshape(60, -1), np.mean(np.square(root * scaled).sum(axis=1))
+
+    def left_by(strength: float) -> FloatArray:
+        ridge_term = np.sqrt(strength * mean) * np.eye(scaled.shape[1])
+        lhs = np.vstack([root * scaled, ridge_term])
+        rhs = np.vstack([root * targets, np.zeros((len(ridge_term), n_outputs))])
+        return targets - scaled @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+
+    every = [left_by(strength) for strength in _STRENGTHS]
+    [residuals] = [one for one in every if np.sum(np.square(root * one)) == pytest.approx(fit.training_loss, rel=1e-6)]
 
     def sizes(values: FloatArray) -> list[float]:
         """Return beta_max of a squared loss for each output, which is proportional to the size."""

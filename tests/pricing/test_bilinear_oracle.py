@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qsdp
+from qsdp._utils import deadline
 from qsdp.pricing import BilinearOracle
 from qsdp.pricing.enumeration import Enumeration, signs_of
 
@@ -89,17 +90,6 @@ def test_search_never_exceeds_the_proof_and_returns_atoms(n: int, kind: str, see
     check_atoms(result, M, threshold)
 
 
-class Polls:
-    """An interruption at the given poll."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-
-    def __call__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-
 def check_cover(tree, n: int) -> None:
     assert sorted(tree.order.tolist()) == list(range(n))
     words = [tuple(leaf.signs.tolist()) for leaf in tree.leaves]
@@ -153,11 +143,12 @@ def test_branch_and_bound_equals_enumeration(n: int, kind: str, seed: int, enume
     enumerated=st.sampled_from([0, 3, 33]),
     seeded=st.booleans(),
 )
-def test_interrupted_proof_holds(n: int, kind: str, seed: int, polls: int, enumerated: int, seeded: bool) -> None:
+def test_proof_at_any_time_limit_holds(n: int, kind: str, seed: int, polls: int, enumerated: int, seeded: bool) -> None:
     M = random_matrix(np.random.default_rng(seed), n, kind)
     shift = np.abs(M).sum(axis=1) if seeded else None
     oracle = BilinearOracle(n, enumerated=enumerated)
-    result = oracle.prove(M, interrupted=Polls(polls), shift=shift)
+    with deadline.checks(polls):
+        result = oracle.prove(M, shift=shift)
     truth = true_maximum(M)
     assert result.value <= truth * (1 + 1e-13) <= result.upper * (1 + 1e-13)
     assert result.upper <= np.abs(M).sum() * (1 + 1e-9)
@@ -166,19 +157,22 @@ def test_interrupted_proof_holds(n: int, kind: str, seed: int, polls: int, enume
     assert not result.exact or result.upper <= truth * (1 + 2e-9)
 
 
-def test_upper_bound_falls_with_the_number_of_polls() -> None:
+def test_upper_bound_falls_with_time() -> None:
     M = random_matrix(np.random.default_rng(0), 12, "normal")
-    oracle = BilinearOracle(12, enumerated=0)
-    bounds = [oracle.prove(M, interrupted=Polls(polls)).upper for polls in (0, 1, 5, 20, 80, 10**9)]
-    assert np.all(np.diff(bounds) <= 0.0)
-    assert oracle.prove(M, interrupted=Polls(10**9)).exact
-    assert not oracle.prove(M, interrupted=Polls(5)).exact
+    results = []
+    for polls in (0, 1, 5, 20, 80, 10**9):
+        with deadline.checks(polls):
+            results.append(BilinearOracle(12, enumerated=0).prove(M))
+    assert np.all(np.diff([result.upper for result in results]) <= 0.0)
+    assert results[-1].exact
+    assert not results[2].exact
 
 
 def test_shift_seeds_the_root() -> None:
     M = random_matrix(np.random.default_rng(1), 10, "normal")
     z = np.full(10, np.abs(np.linalg.eigvalsh(M)).max())
-    result = BilinearOracle(10, enumerated=0).prove(M, shift=z, interrupted=Polls(0))
+    with deadline.checks(0):
+        result = BilinearOracle(10, enumerated=0).prove(M, shift=z)
     assert result.upper <= z.sum() * (1 + 1e-12)
     assert not result.exact
 
@@ -253,7 +247,8 @@ def test_enumeration_visits_every_vector_above_the_level(n: int, half: bool, kin
 def test_time_limit_leaves_a_bound() -> None:
     # An hour would not do for the proof.
     M = _gaussian(60)
-    result = BilinearOracle(60).prove(M, time_limit=1e-6)
+    with deadline.after(1e-6):
+        result = BilinearOracle(60).prove(M)
     assert result.value < result.upper < np.inf
     assert not result.exact
     check_cover(result.trees[0], 60)
@@ -314,7 +309,6 @@ def test_starts_are_used_and_proofs_repeat() -> None:
     [
         ({"slack": -1.0}, "slack"),
         ({"incumbent": np.nan}, "incumbent"),
-        ({"time_limit": 0.0}, "time_limit"),
         ({"max_atoms": -1}, "max_atoms"),
         ({"threshold": np.inf}, "threshold"),
         ({"shift": np.ones(2)}, "shift"),
@@ -337,5 +331,5 @@ def test_errors_of_the_poll_come_through() -> None:
     def poll() -> bool:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        BilinearOracle(30).prove(_gaussian(30), interrupted=poll)
+    with pytest.raises(KeyboardInterrupt), deadline.after(None, interrupted=poll):
+        BilinearOracle(30).prove(_gaussian(30))

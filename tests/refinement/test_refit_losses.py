@@ -112,8 +112,9 @@ def test_rounding_in_the_norm_of_a_gram_matrix_is_the_best_up_to_single_moves() 
     for _ in range(20):
         F, alpha = rng.standard_normal((30, 4)), rng.standard_normal(4)
         gram = F.T @ F
-        rounded = nearest_integers(alpha, gram, 3)
-        scale = min(np.diff(np.unique(np.abs(np.append(rounded, 0.0)))))
+        integers, scale = nearest_integers(alpha, gram, 3)
+        assert set(integers) <= set(range(-3, 4))
+        rounded = scale * integers
         error = (rounded - alpha) @ gram @ (rounded - alpha)
         for j, step in itertools.product(range(4), (-1, 1)):
             moved = rounded.copy()

@@ -247,7 +247,8 @@ def rounded(vectors: np.ndarray, blocks: Any) -> list[tuple[int, Any]]:
     gram = counted.T @ counted
     forms = []
     for bits in BITS:
-        weights = np.stack([nearest_integers(one, gram, 2 ** (bits - 1) - 1) for one in vectors])
+        nearest = [nearest_integers(one, gram, 2 ** (bits - 1) - 1) for one in vectors]
+        weights = np.stack([numbers * scale for numbers, scale in nearest])
         integers, scales = integer_weights(weights.T)
         parts = blocks.layout.unstack(blocks.layout.matrices(integers.T))
         matrices = [part.astype(np.int64) for part in parts]
