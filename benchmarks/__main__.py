@@ -46,6 +46,7 @@ PICTURED = {"small_models": "tables", "convolutions": "images"}
 QUOTING = (
     *("README.md", "benchmarks/README.md", "tests/campaigns/README.md"),
     *(f"docs/{name}.md" for name in ("index", "theory", "guide/microcontroller", "guide/run_anywhere")),
+    "docs/howto/images_to_firmware.md",
 )
 #: Errors of cases that need a package that is not installed.
 ABSENT = ("ImportError", "MissingPackageError", "ModuleNotFoundError", "UnavailableSolverError")

@@ -302,16 +302,37 @@ QUOTED = {
 
 
 def quotes(records: Records) -> dict[str, str]:
+    found = {}
+    for record in where(records, set=MNIST):
+        found["images"] = image_rows(record.measured)
     measured = {r.case["model"]: r.measured for r in where(records, set=SETS[0])}
     if not measured.keys() >= QUOTED.keys():
-        return {}
+        return found
 
     def on(machine: str, m: dict[str, Any]) -> str:
         return ", ".join(f"{m[f'{machine}_{what}']:,}" for what in ("flash", "ram", "time"))
 
     rows = [(words, measured[model]) for model, words in QUOTED.items()]
     lines = [table_row(words, f"{100 * m['test']:.1f} %", on("avr", m), on("m3", m)) for words, m in rows]
-    return {"guide": "\n".join(lines)}
+    return found | {"guide": "\n".join(lines)}
+
+
+def image_rows(measured: dict[str, Any]) -> str:
+    """Return rows on the network for images: what the playground stores of it, and what was measured."""
+    data = PLAYGROUND / "data"
+    facts = json.loads((data / "mnist.json").read_text())
+    network = facts["networks"][-1]
+    rows = {
+        "seconds of one core for the proof": f"{facts['seconds']:,}",
+        "certified gap of the rounded network": f"{100 * network['gap']:.2f} %",
+        "test images classified correctly": f"{100 * measured['test']:.2f} %",
+        "bytes of the network's file": f"{(data / network['file']).stat().st_size:,}",
+        "bytes of flash, code included": f"{measured['m3_flash']:,}",
+        "bytes of RAM, stack included": f"{measured['m3_ram'] + measured['m3_stack']:,}",
+        "instructions per image": f"{measured['m3_time']:,}",
+        "classes on the device as in Python": "yes" if measured["equal"] else "no",
+    }
+    return "\n".join(table_row(words, figure) for words, figure in rows.items())
 
 
 def methods_of(case: dict[str, Any]) -> tuple[str, ...]:
