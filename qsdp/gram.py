@@ -33,7 +33,6 @@ __all__ = [
     "pair_positions",
     "pair_sums",
     "pairs_of",
-    "pivoted_cholesky",
     "symmetric_basis",
     "to_matrices",
     "to_vectors",
@@ -138,27 +137,19 @@ class SharedGram:
         return known.in_units(data.scale, dtype)
 
 
-def pivoted_cholesky(triangle: FloatArray, tol: float) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Factor a positive semidefinite matrix of unit diagonal, whose lower triangle may be overwritten.
-
-    Returns
-    -------
-    lower : ndarray of shape (p, rank)
-        Factor of the matrix in the order of the pivots; further pivots would be at most `tol`.
-    order : ndarray of shape (p,)
-        Indices of the pivots, followed by the others.
-    """
-    # LAPACK takes the transpose without a copy.
-    factor, pivots, rank, _ = dpstrf(triangle.T, lower=0, tol=tol, overwrite_a=1)
-    return np.tril(factor.T)[:, :rank], pivots - 1
-
-
 class GramFactor:
     r"""Factor R of a Gram matrix, :math:`G = R^T R` in `symmetric_basis`, with as many rows as the rank of G.
 
     A pivoted Cholesky factorisation finds the rank: G is singular if columns of the data are binary
     (:math:`x_i^2` is constant) or dependent. With targets :math:`R^{-T} h` the squared loss equals the loss of the data
     up to a constant.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p, p)
+        G, of which only the lower triangle is read.
+    sizes : ndarray of shape (p,), optional
+        Bounds on the norms of the columns, if rounding errors of G are relative to larger ones than its own diagonal.
 
     Attributes
     ----------
@@ -168,11 +159,15 @@ class GramFactor:
         Transpose of R in this order.
     """
 
-    def __init__(self, matrix: FloatArray) -> None:
-        scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
+    def __init__(self, matrix: FloatArray, sizes: FloatArray | None = None) -> None:
+        tiny = np.finfo(np.float64).tiny
+        scale = 1.0 / (np.sqrt(np.maximum(matrix.diagonal(), tiny)) if sizes is None else np.maximum(sizes, tiny))
         scaled = matrix * scale
         scaled *= scale[:, None]
-        lower, self.order = pivoted_cholesky(scaled, len(matrix) * EPS)
+        # LAPACK takes the transpose without a copy. Further pivots would be at most as large as rounding errors.
+        factor, pivots, rank, _ = dpstrf(scaled.T, lower=0, tol=len(matrix) * EPS, overwrite_a=1)
+        self.order: npt.NDArray[np.intp] = pivots - 1
+        lower = np.tril(factor.T)[:, :rank]
         lower /= scale[self.order, None]
         self.lower: FloatArray = np.asfortranarray(lower)
         self._leading = self.lower[: lower.shape[1]]

@@ -19,7 +19,7 @@ from qsdp._utils.validation import FloatArray, read_only
 from qsdp.activations import PolynomialActivation
 from qsdp.block_layout import Layout, single_block
 from qsdp.forms import FormMap
-from qsdp.gram import pivoted_cholesky
+from qsdp.gram import GramFactor
 from qsdp.roundoff import SumRounding
 from qsdp.statistics.basis import Basis
 from qsdp.training_data import QuadraticModel
@@ -320,16 +320,14 @@ def root(triangle: FloatArray, sizes: FloatArray) -> Root:
     sizes: in rows or columns of pivots, the k-th step has sums of k products (Higham, chapter 10), and the others are
     compared.
     """
-    units = np.where(sizes > 0.0, sizes, 1.0)
-    lower, order = pivoted_cholesky(triangle / units / units[:, None], 2.0 * np.sqrt(len(units)) * EPS)
-    rank = lower.shape[1]
-    rest = order[rank:]
-    left = triangle[np.maximum.outer(rest, rest), np.minimum.outer(rest, rest)] / units[rest] / units[rest, None]
-    left -= lower[rank:] @ lower[rank:].T
-    W = np.empty((rank, len(units)))
-    W[:, order] = lower.T
-    W *= units
-    return Root(W, order, EPS * (0.5 * rank + CHANGE_ROUNDINGS) + float(np.abs(left).max(initial=0.0)))
+    factor = GramFactor(triangle, sizes)
+    W, order = factor.rows, factor.order
+    rest = order[len(W) :]
+    units = np.where(sizes > 0.0, sizes, 1.0)[rest]
+    left = triangle[np.maximum.outer(rest, rest), np.minimum.outer(rest, rest)] / units / units[:, None]
+    others = W[:, rest] / units
+    left -= others.T @ others
+    return Root(W, order, EPS * (0.5 * len(W) + CHANGE_ROUNDINGS) + float(np.abs(left).max(initial=0.0)))
 
 
 def reduced_rows(
