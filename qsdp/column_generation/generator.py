@@ -136,6 +136,7 @@ def bilinear_part(
         outcome = loop(master, pricing)
         program = master.program
         if isinstance(program, PackedProgram) and instance.map.n_rows * ATOMS <= LARGE_FLOATS:
+            # Sums over the samples cancel where the loss is small; on the samples, the digits are there.
             agrees = program.agrees()
             if outcome.status == "stalled" or not agrees:
                 on_rows = Master(instance, shared, k or 0, packed=False)

@@ -191,7 +191,10 @@ def _free(network: Any, problem: TrainingProblem, tol: float, bar: ProgressBar) 
 
 
 def _compressible(network: BilinearNetwork, problem: TrainingProblem) -> bool:
-    """Whether to use few rows: for a squared loss, large data and moderately many neurons."""
+    """Whether to use few rows: for a squared loss, large data and moderately many neurons.
+
+    With one of the two routes alone, refits take 1.4 to 24 times as long where the other one is faster.
+    """
     n, m = len(problem.targets), network.n_neurons
     large = SAMPLES in problem.weight_map.offers and len(chunks(n, problem.size)) > 1 and problem.blocks is None
     few = m <= MAX_SIDE and 2 * (m + problem.n_outputs) <= n

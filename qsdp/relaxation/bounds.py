@@ -77,6 +77,9 @@ class DualBound:
 class ProvenBound:
     """Lower bound on the global optimum, proven by a dual vector and trees that bound its pricing values.
 
+    A `DualBound` has weights z instead, from which solvers start and which a change of units scales; trees of cuts or
+    of an enumeration have no such weights, so that in one class each caller would ask which of the two it has.
+
     Attributes
     ----------
     value : float

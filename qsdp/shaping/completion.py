@@ -118,7 +118,8 @@ def _bounds(Z: FloatArray, weights: FloatArray, c: float) -> _Bounds:
     scale = np.outer(root, root)
     S = np.sin(c * Z) * scale
     eigenvalues, vectors = np.linalg.eigh(S)
-    # The positive part R suffices, as |S| = 2 R - S; its projection gives the sign in the same way.
+    # The positive part R suffices, as |S| = 2 R - S; its projection gives the sign in the same way. `positive_part`
+    # would decompose S again: the slope and the curvature need the eigenvectors, too.
     start = int(np.searchsorted(eigenvalues, 0.0))
     ups = vectors[:, start:]
     P = 2.0 * ((ups * eigenvalues[start:]) @ ups.T) - S

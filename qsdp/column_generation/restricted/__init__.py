@@ -134,6 +134,7 @@ def sparsify(columns: FloatArray, weights: FloatArray, penalties: FloatArray) ->
     if not len(used) or deadline.over():
         return weights
     F = columns[:, used]
+    # As in `_quadratic`, by QR: small columns beside large ones would lose half of their digits in a Gram matrix.
     if F.shape[0] > F.shape[1]:
         F = np.asarray(scipy.linalg.qr(F, mode="r", check_finite=False)[0][: F.shape[1]], dtype=np.float64)
     # Dependent rows, which rounding makes nearly dependent, can end the simplex method without a result.

@@ -141,8 +141,8 @@ def solve_quadratic(F: FloatArray, fit: DataFit, penalties: FloatArray, tol: flo
 def _in_basis(Q: FloatArray, R: FloatArray, fit: DataFit, penalties: FloatArray, tol: float) -> RestrictedSolution:
     r"""Solve the problem of the squared loss for columns F with :math:`\mathrm{Diag}(\sqrt{w}) F = Q R`, Q orthonormal.
 
-    The residual outside the range of Q is constant and orthogonal to every column. A factor of the Gram matrix would be
-    faster, but rows whose sizes are far apart lose half of their digits in it.
+    The residual outside the range of Q is constant and orthogonal to every column. A `GramFactor` would be faster, but
+    rows whose sizes are far apart lose half of their digits in it: an optimum of 2.4707000e-5 becomes 2.4707005e-5.
     """
     roots, plain = fit.whitened()
     inside = Q.T @ plain.target
