@@ -187,7 +187,7 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(
         rhs = np.vstack([root * targets, np.zeros((len(ridge_term), n_outputs))])
         return targets - scaled @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
 
-    every = [left_by(strength) for strength in _STRENGTHS]
+    every = [left_by(strength) for strength in regression._STRENGTHS]
     [residuals] = [one for one in every if np.sum(np.square(root * one)) == pytest.approx(fit.training_loss, rel=1e-6)]
 
     def sizes(values: FloatArray) -> list[float]:
