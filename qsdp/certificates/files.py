@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.atomic_files import check_path, write_whole
+from qsdp._utils.file_kinds import another_kind
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR
@@ -52,10 +53,10 @@ _MAX_BYTES = 2**26
 #: Fields of columns with real weights; a file has all of them or none.
 _REAL = {"weight_blocks", "weight_omega", "weights"}
 
-#: Message for objectives that depend on the order of summation.
 #: Smallest beta of a file, and the inverse of the largest; others would underflow or overflow in the checker.
 _SMALLEST_BETA = 1e-300
 
+#: Message for objectives that depend on the order of summation.
 _UNCERTAIN = (
     "this certificate cannot be saved: the objective of its network, {:.12g}, is ill-conditioned (large weights that "
     "cancel; known only to +-{:.3g}), so a checker would not reproduce it; rescale the columns, or the rows, of X to "
@@ -290,7 +291,8 @@ def read_proof(
 
 def _arrays_of(contents: bytes) -> dict[str, npt.NDArray[Any]]:
     if not contents.startswith(MAGIC):
-        raise StorageError("it has no certificate header")
+        other = another_kind(contents, "certificate")
+        raise StorageError("it has no certificate header" + (f", because it is {other}" if other else ""))
     digest, _, body = contents[len(MAGIC) :].partition(b"\n")
     if digest != hashlib.sha256(body).hexdigest().encode():
         raise StorageError("it is damaged: its contents do not match their digest")

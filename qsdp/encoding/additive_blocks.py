@@ -303,7 +303,11 @@ def weight_prices(above: npt.NDArray[np.bool_], *, column: bool) -> FloatArray:
 
 
 def neuron_price(side: int) -> float:
-    """Return the price of a neuron on `side` inputs for an effect of unit size, in the same units."""
+    r"""Return the price of a neuron on `side` inputs for an effect of unit size, in the same units.
+
+    The factor :math:`\kappa` between the prices of a bit of a neuron and a bit of a weight is 1 for all tables: their
+    bits cost the same.
+    """
     return (2.0 * side + _WEIGHT_BITS) / _WEIGHT_BITS
 
 

@@ -11,11 +11,13 @@ from sklearn.utils._param_validation import HasMethods, Interval, InvalidParamet
 
 from qsdp.activations import PolynomialActivation, get_activation
 from qsdp.choosing.options import AUTO, TrainingOptions
+from qsdp.encoding.additive_blocks import AdditiveBlocks
 from qsdp.encoding.fitting import ADDITIVE
 from qsdp.estimators.classes import check_class_weight
 from qsdp.estimators.input_encoding import check_encoding, makes_blocks
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Loss, get_loss
+from qsdp.relaxation.backends import check_solver
 from qsdp.training_data import MAX_LEVELS
 
 __all__ = [
@@ -64,6 +66,8 @@ def training_options(estimator: Any) -> TrainingOptions:
     ------
     InvalidInputError
         A parameter is not allowed; the message names it, its value and what is allowed.
+    SolverError
+        The solver does not support the loss or additive models, or is not installed.
     """
     try:
         estimator._validate_params()
@@ -74,8 +78,11 @@ def training_options(estimator: Any) -> TrainingOptions:
     parameters = estimator.get_params(deep=False)
     parameters["activation"] = activation_of(estimator)
     parameters["loss"] = estimator._loss
-    if is_additive(estimator):
+    additive = is_additive(estimator)
+    if additive:
         _check_additive(estimator)
+    if additive or isinstance(estimator.encoding, AdditiveBlocks):
+        check_solver(estimator.solver, get_loss(estimator._loss), real_weights=True)
     return TrainingOptions.from_values(parameters)
 
 

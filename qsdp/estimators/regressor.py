@@ -33,10 +33,11 @@ class QuantizedNetworkRegressor(RegressorMixin, Explained):  # type: ignore[misc
     Parameters
     ----------
     n_neurons : int or None, default=None
-        Number of neurons m. None: for additive models, those that lower the objective by more than a hundredth;
-        otherwise for each output, the smallest power of two from 8 to 128 for which the refined network matches the
-        relaxation: the loss of the difference of their outputs is below 4 % of the expected loss (less with many
-        rows). `resample` changes m later; sampling noise falls as :math:`1/\sqrt m`.
+        Number of neurons m; of an additive model, those that round to zero in eight bits are left out, so that fewer
+        may remain. None: for additive models, those that lower the objective by more than a hundredth; otherwise for
+        each output, the smallest power of two from 8 to 128 for which the refined network matches the relaxation: the
+        loss of the difference of their outputs is below 4 % of the expected loss (less with many rows). `resample`
+        changes m later; sampling noise falls as :math:`1/\sqrt m`.
     beta : float or str, default="auto"
         Weight of the regulariser :math:`\beta D \sum_j \|\alpha_j\|_1`, which is added to a loss summed over samples:
         a number > 0; a fraction, such as "5%", of `qsdp.beta_max`, above which the zero network is optimal; or

@@ -307,10 +307,15 @@ def _described(model: Any, encoder: Any) -> ModelDescription:
 
 
 def _check_blocks(network: Network, encoder: Any) -> None:
-    """Raise `InvalidInputError` unless an encoder, if there is one, makes the blocks of a network."""
+    """Raise an error unless an encoder, if there is one, makes the blocks of a network, which has no real weights."""
     layout, blocks = getattr(encoder, "layout_", None), network.blocks
     if encoder is not None and (layout is None or blocks is None or not layout.same_blocks(blocks)):
         raise InvalidInputError(f"encoder must be the fitted one of the network's blocks; got {encoder!r:.60}")
+    if blocks is not None and blocks.weights:
+        raise ExportError(
+            "a network with real weights cannot be exported by itself: pass the fitted estimator instead of its "
+            "network_, so that the columns of the table are known"
+        )
 
 
 def _of_estimator(model: Any, steps: list[Any], names: Any) -> ModelDescription:

@@ -42,10 +42,7 @@ def load_network(path: str | os.PathLike[str]) -> Any:
     """
     path = check_path(path)
     with open(path, "rb") as stream:
-        beginning = stream.read(len(MAGIC))
-    if beginning.startswith(b"PK"):
-        raise StorageError(f"{path!r} is not a network; if it is a model, read it with qsdp.load(...).network_")
-    compact = beginning == MAGIC
+        compact = stream.read(len(MAGIC)) == MAGIC
     kind, header, arrays = ("", {}, {}) if compact else read_archive(path, *NETWORK_KINDS)
     try:
         if compact:

@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from qsdp._utils.atomic_files import check_path, write_whole
+from qsdp._utils.file_kinds import BEGINNING, another_kind
 from qsdp.exceptions import StorageError
 
 __all__ = [
@@ -73,8 +74,10 @@ def read_archive(path: str | os.PathLike[str], *kinds: str) -> tuple[str, dict[s
         The file cannot be opened.
     """
     path = check_path(path)
-    with open(path, "rb"):
-        pass  # a file that cannot be read raises the operating system's own error, with its name
+    with open(path, "rb") as stream:  # a file that cannot be read raises the operating system's own error
+        other = another_kind(stream.read(BEGINNING), "archive")
+    if other is not None:
+        raise StorageError(f"{path!r} is {other}")
     try:
         with safe_open(path, framework="np") as archive:
             metadata = archive.metadata() or {}

@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 
 import qsdp
 from qsdp.encoding import AdditiveBlocks
-from qsdp.exceptions import InvalidInputError
+from qsdp.exceptions import InvalidInputError, SolverError
 
 
 def table(n: int = 400, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -227,6 +227,14 @@ def test_what_blocks_do_not_have_is_refused(parameters: dict[str, Any], message:
     X, score = table(60)
     with pytest.raises(InvalidInputError, match=message):
         additive(**parameters).fit(X, score)
+
+
+@pytest.mark.parametrize("encoding", ["auto", "additive", AdditiveBlocks(5)])
+@pytest.mark.parametrize("refine", ["polish", "exact"])
+def test_a_solver_without_real_weights_is_refused_before_the_rows_are_read(encoding: Any, refine: str) -> None:
+    model = qsdp.QuantizedNetworkRegressor(encoding=encoding, solver="low-rank", refine=refine)
+    with pytest.raises(SolverError, match="'low-rank' does not support blocks of real weights, which additive models"):
+        model.fit(["no rows"], ["no targets"])
 
 
 def test_collections_are_refused() -> None:

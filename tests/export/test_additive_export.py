@@ -19,6 +19,7 @@ from javascript_engines import call, needs
 
 import qsdp
 from qsdp.encoding import AdditiveBlocks
+from qsdp.exceptions import ExportError
 from qsdp.export import describe, onnx_inputs, to_c, to_js, to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::qsdp.QSDPWarning")
@@ -51,6 +52,15 @@ def model_of(kind: str, encoding: str = "additive") -> Any:
         return qsdp.QuantizedNetworkRegressor(**options).fit(X, score)
     y = np.where(score > 0.5, "yes", "no") if kind == "two" else np.digitize(score, [0.0, 1.5])
     return qsdp.QuantizedNetworkClassifier(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["number", "two", "three"])
+def test_the_network_alone_needs_its_estimator(kind: str) -> None:
+    model = model_of(kind)
+    for options in ({}, {"encoder": model.encoder_}):
+        with pytest.raises(ExportError, match="pass the fitted estimator instead of its network_"):
+            to_c(model.network_, **options)
+    assert to_c(model).header
 
 
 CASES = [

@@ -49,12 +49,16 @@ LOW_RANK = Backend(
     lowrank.solve_low_rank,
     needs=frozenset({SAMPLES}),
     operations=lowrank.operations,
-    unsuited=lowrank.unsuited,
+    real_weights=False,
     unfit=lowrank.unfit,
 )
 
 #: Back ends by name. "auto" tries back ends of other packages in this order.
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, SPLITTING, LOW_RANK, *CONIC_BACKENDS)}
+
+#: Parts of refusals.
+_REAL_WEIGHTS = "blocks of real weights, which additive models have"
+_OTHERS = "use solver='splitting' or 'auto'"
 
 #: Safety factor on the cost of methods with unpredictable iteration counts.
 _UNCERTAINTY = 16.0
@@ -79,8 +83,10 @@ def available_solvers() -> dict[str, str | None]:
     return {name: missing(backend) for name, backend in BACKENDS.items()}
 
 
-def check_solver(solver: str, loss: Loss) -> None:
+def check_solver(solver: str, loss: Loss, *, real_weights: bool = False) -> None:
     """Check that the solver exists, is installed, and supports the loss, before any problem is built.
+
+    `real_weights` tells whether the problem will have blocks of real weights.
 
     Raises
     ------
@@ -89,11 +95,11 @@ def check_solver(solver: str, loss: Loss) -> None:
     UnavailableSolverError
         Its package or licence is missing.
     SolverError
-        It cannot express the loss.
+        It cannot express the loss, or does not support blocks of real weights.
     """
     if check_choice("solver", solver, [*BACKENDS, "auto"]) == "auto":
         return
-    if (refusal := _cannot(BACKENDS[solver], loss)) is not None:
+    if (refusal := _cannot(BACKENDS[solver], loss, real_weights)) is not None:
         raise SolverError(refusal)
     if (reason := missing(BACKENDS[solver])) is not None:
         raise UnavailableSolverError(reason)
@@ -168,21 +174,22 @@ def _operations(backend: Backend, instance: Instance, settings: Settings) -> flo
     return backend.operations(instance, settings.tol)
 
 
-def _cannot(backend: Backend, loss: Loss) -> str | None:
-    """Return the reason why the back end cannot handle the loss, or None if it can."""
-    needed = backend.unfit(loss) if backend.unfit else None
-    return (
-        None if needed is None else f"solver {backend.name!r} does not support loss {loss.name!r}: it requires {needed}"
-    )
+def _cannot(backend: Backend, loss: Loss, real_weights: bool) -> str | None:
+    """Return the reason why the back end cannot handle the loss or blocks of real weights, or None if it can."""
+    if (needed := backend.unfit(loss) if backend.unfit else None) is not None:
+        return f"solver {backend.name!r} does not support loss {loss.name!r}: it requires {needed}"
+    if real_weights and not backend.real_weights:
+        return f"solver {backend.name!r} does not support {_REAL_WEIGHTS}; {_OTHERS}"
+    return None
 
 
 def _refusal(backend: Backend, instance: Instance, settings: Settings) -> str | None:
-    if (reason := _cannot(backend, instance.loss)) is not None:
+    if (reason := _cannot(backend, instance.loss, bool(instance.map.layout.weights))) is not None:
         return reason
     if (reason := lacking(instance.map, f"solver {backend.name!r}", *backend.needs)) is not None:
         return reason
     if (reason := backend.unsuited(instance) if backend.unsuited else None) is not None:
-        return f"solver {backend.name!r} does not support {reason}; use solver='splitting' or 'auto'"
+        return f"solver {backend.name!r} does not support {reason}; {_OTHERS}"
     requested = {
         "time_limit": deadline.left() < math.inf and not backend.time_limit,
         "callback": settings.callback is not None and not backend.certified,

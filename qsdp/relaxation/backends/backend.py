@@ -36,6 +36,8 @@ class Backend:
         infinity if memory does not suffice. "auto" compares these.
     unsuited : callable or None
         Returns what of an instance the solver does not support, or None.
+    real_weights : bool
+        Whether it supports blocks of real weights.
     unfit : callable or None
         Returns what a loss lacks, such as "second derivatives (`curvature`)", or None. Without this function, every
         loss is supported.
@@ -50,6 +52,7 @@ class Backend:
     licence: Callable[[], str | None] | None = None
     operations: Callable[[Instance, float], float] | None = None
     unsuited: Callable[[LinearInstance], str | None] | None = None
+    real_weights: bool = True
     unfit: Callable[[Loss], str | None] | None = None
 
     @property

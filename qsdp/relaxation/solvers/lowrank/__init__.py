@@ -15,6 +15,6 @@ point is from optimal. Columns are added along the eigenvectors that violate dua
 
 from __future__ import annotations
 
-from qsdp.relaxation.solvers.lowrank.low_rank import operations, solve_low_rank, unfit, unsuited
+from qsdp.relaxation.solvers.lowrank.low_rank import operations, solve_low_rank, unfit
 
-__all__ = ["operations", "solve_low_rank", "unfit", "unsuited"]
+__all__ = ["operations", "solve_low_rank", "unfit"]

@@ -27,14 +27,14 @@ from qsdp.inner_problem import dominating_weights
 from qsdp.losses import Loss
 from qsdp.relaxation.evaluation import DirectEvaluation
 from qsdp.relaxation.incumbent import STOPS, Incumbent
-from qsdp.relaxation.instance import Instance, LinearInstance
+from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import RawSolution, Settings
 from qsdp.relaxation.solvers.lowrank.factor_objective import Objective, ObjectiveData, Point
 from qsdp.relaxation.solvers.lowrank.factors import Directions, Factors, cold_factors, factors_of, renewed
 from qsdp.relaxation.solvers.parts import SolvePart, solve_parts
 from qsdp.relaxation.spectra import decomposed
 
-__all__ = ["CachedEvaluation", "follow", "operations", "solve_low_rank", "unfit", "unsuited"]
+__all__ = ["CachedEvaluation", "follow", "operations", "solve_low_rank", "unfit"]
 
 #: Largest entries of new columns relative to the root of r; the first that does not raise the objective is used.
 _SIZES = (5e-2, 1e-2, 2e-3, 4e-4)
@@ -264,11 +264,6 @@ def operations(instance: Instance, tol: float) -> float:
     products = _COARSE_PRODUCTS if tol >= SMALL and n <= _FEW_SAMPLES * N else _PRODUCTS
     each = TYPICAL_STEPS * EIGEN * N**3 + products * 4.0 * N * (2.0 * n + N) * columns
     return each * instance.n_matrices
-
-
-def unsuited(instance: LinearInstance) -> str | None:
-    """Return what of an instance the method does not support, or None."""
-    return "blocks of real weights" if instance.map.layout.weights else None
 
 
 def unfit(loss: Loss) -> str | None:
