@@ -233,7 +233,7 @@ def test_what_blocks_do_not_have_is_refused(parameters: dict[str, Any], message:
 @pytest.mark.parametrize("refine", ["polish", "exact"])
 def test_a_solver_without_real_weights_is_refused_before_the_rows_are_read(encoding: Any, refine: str) -> None:
     model = qsdp.QuantizedNetworkRegressor(encoding=encoding, solver="low-rank", refine=refine)
-    with pytest.raises(SolverError, match="'low-rank' does not support blocks of real weights, which additive models"):
+    with pytest.raises(SolverError, match="'low-rank' does not support additive models and other blocks of real weights"):
         model.fit(["no rows"], ["no targets"])
 
 

@@ -57,7 +57,7 @@ LOW_RANK = Backend(
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (INTERIOR, SPLITTING, LOW_RANK, *CONIC_BACKENDS)}
 
 #: Parts of refusals.
-_REAL_WEIGHTS = "blocks of real weights, which additive models have"
+_REAL_WEIGHTS = "additive models and other blocks of real weights"
 _OTHERS = "use solver='splitting' or 'auto'"
 
 #: Safety factor on the cost of methods with unpredictable iteration counts.
