@@ -61,8 +61,6 @@ def test_errors_are_those_of_regressions_without_the_row(activation: str | None,
     fit = left_out_fit(problem, rows)
     every = [brute_force(problem, rows, fit.scale, strength) for strength in regression._STRENGTHS]
     np.testing.assert_allclose(np.sort(fit.errors), min(every, key=np.sum), rtol=1e-6)
-    for factor in (0.1, 10.0):
-        assert fit.errors.sum() <= brute_force(problem, rows, fit.scale, factor * fit.strength).sum()
 
 
 @given(seed=st.integers(0, 10**6))
