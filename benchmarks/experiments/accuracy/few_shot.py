@@ -80,8 +80,8 @@ def claims(records: Records) -> list[Claim]:
 ANSWER = """\
 Beside the accuracies of BeMi, ensembles of networks trained by mixed-integer programs on the same images, the default
 classifier is shown to be more accurate in {few_shot: BeMi # supported} settings, and less accurate in
-{few_shot: BeMi # contradicted}. On average over all settings, its accuracy differs from that of other models of no more
-bits: of straight-through training by {few_shot: straight-through}, of rounded logistic regression by
+{few_shot: BeMi # contradicted}. Where other models take no more bits, its accuracy differs from that of
+straight-through training by {few_shot: straight-through}, of rounded logistic regression by
 {few_shot: logistic regression}, and of a decision tree by {few_shot: decision tree};
 {few_shot: Of few images # supported} of these advantages are significant.
 """
