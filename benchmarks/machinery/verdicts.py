@@ -40,6 +40,8 @@ REPETITIONS = 10
 LEVEL = 0.05
 #: Largest number of parts of a claim that are listed with their measurements.
 MAX_SHOWN = 8
+#: Largest number of parts or cases that are listed because they do not hold; tables have all of them.
+MAX_LISTED = 12
 #: Kinds of claims that are counted separately.
 KINDS = {"paper": "claims of papers", "target": "targets of the package", "theory": "checks of theory"}
 #: Beginnings of the sources of claims.
@@ -222,8 +224,14 @@ def judged(source: str, statement: str, parts: Evidence | Mapping[str, Evidence]
     if not figures and len(named) <= MAX_SHOWN:
         figures = "; ".join(f"{name}: {part.number}" for name, part in named.items())
     shown = "; ".join(text for text in (figures, evidence.number, f"{evidence.count} repetitions") if text)
-    claim = Claim(source, statement, "inconclusive", shown, "; ".join(open_), "statistical", number, evidence)
+    claim = Claim(source, statement, "inconclusive", shown, listed(open_), "statistical", number, evidence)
     return decided(claim, evidence.p)
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return the first parts of a claim, and how many more there are."""
+    more = [f"and {len(parts) - MAX_LISTED} more"] if len(parts) > MAX_LISTED else []
+    return "; ".join([*parts[:MAX_LISTED], *more])
 
 
 def exact(
@@ -243,7 +251,7 @@ def exact(
         why = f"{len(cases)} of {needed} cases" if cases else "none of its cases has a record"
         return not_measured(source, statement, why, figures)
     counted = f"{len(cases) - len(failed)} of {len(cases)}"
-    why = f"not {'; '.join(failed)}" if named and failed else ""
+    why = f"not {listed(failed)}" if named and failed else ""
     verdict = "contradicted" if failed else "supported"
     shown = "; ".join(text for text in (figures, f"{counted} cases" if len(cases) > 1 else "") if text)
     return Claim(source, statement, verdict, shown, why, "exact", number or (counted if len(cases) > 1 else figures))

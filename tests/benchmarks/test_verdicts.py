@@ -100,3 +100,8 @@ def test_holms_correction_is_over_the_claims_of_one_paper() -> None:
     assert verdicts == ["inconclusive", "supported", "inconclusive", "supported", "supported", "not measured"]
     p = sorted(claim.evidence.p for claim in papers if claim.evidence is not None)
     assert f"p = {2.0 * p[1]:.2g} of 3" in found[0].figures
+
+
+def test_many_cases_that_do_not_hold_are_counted_after_the_first() -> None:
+    made = exact("Euclid", "all are odd", {f"n = {n}": bool(n % 2) for n in range(40)})
+    assert made.why == "not " + "; ".join(f"n = {n}" for n in range(0, 24, 2)) + "; and 8 more"
