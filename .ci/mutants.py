@@ -43,6 +43,7 @@ TESTS = {
     "qsdp/pricing/bound_trees.py": "tests/pricing tests/certificates/test_verification.py",
     "qsdp/certificates": "tests/certificates",
     "qsdp/encoding": "tests/encoding",
+    "qsdp/encoding/additive_blocks.py": "tests/encoding tests/export/test_additive_export.py",
     "qsdp/encoding/patches.py": "tests/encoding tests/plotting/test_plotting_filters.py",
     "qsdp/encoding/reading_rule.py": "tests/encoding tests/tables",
     "qsdp/encoding/region_moments.py": "tests/encoding tests/plotting/test_plotting_filters.py",
@@ -57,6 +58,9 @@ TESTS = {
     "qsdp/export/_graphs": "tests/export/test_onnx.py tests/export/test_onnx_images.py",
     "qsdp/export/_integers": "tests/export/test_export_integer_form.py tests/export/test_c.py",
     "qsdp/export/_integers/image_networks.py": "tests/export/test_c_blocks.py tests/export/test_c_series.py",
+    "qsdp/export/_integers/row_networks.py": (
+        "tests/export/test_export_integer_form.py tests/export/test_c.py tests/export/test_additive_export.py"
+    ),
     "qsdp/export/_integers/vectors.py": (
         "tests/export/test_export_integer_form.py tests/export/test_c.py tests/export/test_c_blocks.py "
         "tests/export/test_c_series.py"

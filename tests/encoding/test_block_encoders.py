@@ -60,6 +60,9 @@ def test_rows_of_integers_are_exact_sums_as_the_checker_computes_them(
     assert blocks.rows.dtype == (np.int32 if images.dtype == np.uint8 else np.float64)
     assert blocks.layout.patches is not None
     assert np.array_equal(blocks.rows, qsdp_check.packed_rows(images, list(blocks.layout.patches)))
+    restored = Patches(**geometry)
+    restored.restore(encoder.to_state())
+    assert restored.transform(images) == blocks
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
@@ -327,6 +330,7 @@ def test_series_of_different_lengths_are_one_error(of_objects: bool) -> None:
         (lambda: Windows(5, lags=(4,)).fit(np.zeros((2, 1, 16))), "series of 16 values have 0 windows of 5 values"),
         (lambda: Windows(5, segments=3).fit(np.zeros((2, 6))), "each of 3 segments; series of 6 values have 2 windows"),
         (lambda: Windows(2).fit(np.zeros(9)), r"series of shape \(n, channels, time\); got shape \(9,\)"),
+        (lambda: Windows(2).fit(9.0), r"series of shape \(n, channels, time\); got shape \(\)"),
         (lambda: Windows(2).fit(np.full((2, 1, 9), np.nan)), "X must be finite; found NaN or infinity in series 0"),
         (lambda: Windows(2).fit([[1.0, 2.0], [3.0, [4.0]]]), "series 1 has rows of different lengths"),
         (lambda: Windows(2).fit([]), "at least one series"),

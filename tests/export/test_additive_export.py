@@ -182,6 +182,16 @@ def test_products_of_all_inputs_are_counted_beyond_a_byte() -> None:
     assert "weighted" not in sizes_of_tables(code)
 
 
+@needs_compiler
+def test_two_neurons_of_an_input_and_the_constant_add_up() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    options: dict[str, Any] = {"levels": 3, "activation": None, "beta": "20%", "refine": "none", "random_state": 0}
+    model = qsdp.QuantizedNetworkRegressor(**options).fit(X, X[:, 0] * X[:, 1])
+    U, V = [[2, 2, -2, 2], [0, 2, 0, 0], [0, 2, 0, 0]], [[2, -2, 2, 2], [0, 0, 0, 2], [0, 0, 0, 2]]
+    model.network_ = qsdp.BilinearNetwork(U, V, [0.3, 1.0, -0.4], levels=3)
+    check_code(model, to_c(model, layout="neurons"), X)
+
+
 @pytest.mark.parametrize(("kind", "encoding"), CASES)
 def test_onnx_computes_what_the_model_does(kind: str, encoding: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

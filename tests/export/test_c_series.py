@@ -268,6 +268,11 @@ def test_a_refusal_names_the_largest_length_that_fits(waves, length):
     assert ("(the largest number up to 1024 that fits)" in str(caught.value)) == (length == 2000)
     # Segments of equal length fit where shorter series do not.
     assert not any(map(fits, range(largest + 1, 60)))
+    if length == 60:
+        # The length is named also where only the last sample is too much.
+        encoder.length_ = largest + 1
+        with pytest.raises(ExportError, match=rf"series of {largest} samples \(the largest number that fits\)"):
+            to_c(one, encoder=encoder, width=32)
 
 
 @pytest.mark.parametrize("length", [30, 53])
