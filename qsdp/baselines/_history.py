@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from qsdp._utils.progress import progress
@@ -88,11 +88,6 @@ class History(Summarized):
                 which, best = ("smallest", min(values)) if name == "loss" else ("largest", max(values))
                 rows.append((name, f"{format_number(values[-1])} in the end, {which} {format_number(best)}"))
         return Summary("History", rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the history as numbers, lists and text, for JSON."""
-        entries: dict[str, Any] = asdict(self)
-        return {**entries.pop("extra"), **entries}
 
 
 #: Function called after every recorded epoch, including the last; training stops when it returns True.

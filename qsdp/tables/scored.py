@@ -71,13 +71,9 @@ class ScoredRows:
         outputs: FloatArray = self.model.network_.predict(self.X)
         return outputs
 
-    def _outputs(self, network: Any) -> FloatArray:
-        """Return the outputs of a network (default: the model's)."""
-        return self.outputs if network is None or network is self.model.network_ else network.predict(self.X)
-
-    def score(self, network: Any = None) -> float:
-        """Compute the (weighted) accuracy, or R² (NaN for a constant truth), of a network (default: the model's)."""
-        outputs, truth, weights = self._outputs(network), self.truth, self.weights
+    def score(self) -> float:
+        """Compute the (weighted) accuracy, or R² (NaN for a constant truth)."""
+        outputs, truth, weights = self.outputs, self.truth, self.weights
         if hasattr(self.model, "classes_"):
             chosen = choose_classes(self.model.target_scaling_.decode(outputs))
             return float(np.average(chosen == truth, weights=weights))
@@ -90,43 +86,40 @@ class ScoredRows:
         values: FloatArray = self.model.target_scaling_.decode(self.outputs)
         return values
 
-    def recalls(self, network: Any = None) -> dict[int, float]:
-        """Compute the recall of every class of the rows, by its number, of a network (default: the model's)."""
+    def recalls(self) -> dict[int, float]:
+        """Compute the recall of every class of the rows, by its number."""
         from sklearn.metrics import recall_score
 
-        truth, values, weights = self.known(network)
+        truth, values, weights = self.known()
         labels = np.unique(truth)
         recalls = recall_score(
             truth, choose_classes(values), labels=labels, average=None, sample_weight=weights, zero_division=0.0
         )
         return dict(zip(labels.tolist(), recalls.tolist(), strict=True))
 
-    def area(self, network: Any = None) -> float:
+    def area(self) -> float:
         """Compute the area under the ROC curve; NaN unless there are two classes, both among the rows."""
         from sklearn.metrics import roc_auc_score
 
-        truth, values, weights = self.known(network)
+        truth, values, weights = self.known()
         if not len(np.unique(truth)) == len(self.model.classes_) == 2:
             return math.nan
         return float(roc_auc_score(truth, class_scores(values), sample_weight=weights))
 
-    def known(self, network: Any = None) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray | None]:
+    def known(self) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray | None]:
         """Return true classes, scores of classes and weights of the rows whose class was seen in training."""
         known = self.truth >= 0
         weights = None if self.weights is None else self.weights[known]
-        values = self.model.target_scaling_.decode(self._outputs(network)[known])
+        values = self.model.target_scaling_.decode(self.outputs[known])
         return self.truth[known].astype(np.intp), values, weights
 
-    def confusion(self, *, weighted: bool = False) -> npt.NDArray[Any]:
-        """Compute the confusion matrix (C, C) of known classes: rows, or their weights, by true and predicted class."""
+    def confusion(self) -> npt.NDArray[np.int64]:
+        """Count the rows of known classes by true and predicted class, (C, C)."""
         from sklearn.metrics import confusion_matrix
 
-        truth, values, weights = self.known()
-        counts: npt.NDArray[Any] = confusion_matrix(
-            truth,
-            choose_classes(values),
-            labels=range(len(self.model.classes_)),
-            sample_weight=weights if weighted else None,
+        truth, values, _ = self.known()
+        counts: npt.NDArray[np.int64] = confusion_matrix(
+            truth, choose_classes(values), labels=range(len(self.model.classes_))
         )
         return counts
 

@@ -84,7 +84,6 @@ def test_history_has_an_entry_for_every_epoch(model: Any) -> None:
     assert history.diverged is None
     X, y = data(model)
     assert model.score(X, y) > (0.8 if is_classifier(model) else 0.2)
-    assert history.to_dict()["stopped"] == history.stopped
 
 
 def test_layers_are_the_network(model: Any) -> None:
