@@ -1,18 +1,20 @@
 """Ridge regressions at rows left out, against regressions that leave them out, and the beta that is read off them."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 import qsdp
 from qsdp import TrainingProblem
 from qsdp._utils.validation import FloatArray
 from qsdp.choosing import regression
 from qsdp.choosing.beta import choose_beta
-from qsdp.choosing.regression import DistinctRows, Functions, left_out_fit, regression_targets
+from qsdp.choosing.regression import DistinctRows, Functions, RidgeFit, left_out_fit, regression_targets
 from qsdp.losses import get_loss
 
 
@@ -20,31 +22,41 @@ def errors_of(problem: TrainingProblem, rows: DistinctRows) -> FloatArray:
     return left_out_fit(problem, rows).errors
 
 
-def brute_force(problem: TrainingProblem, rows: DistinctRows, scale: float, strength: float) -> FloatArray:
-    """Return the sorted squared errors of the ridge regression on all entries of S, summed over equal rows."""
-    options = {"activation": problem.activation, "sample_weight": problem.sample_weight}
-    problem = TrainingProblem(scale * problem.X, problem.y, beta=problem.beta, **options)
-    weights = np.ones(problem.n_samples) if problem.sample_weight is None else problem.sample_weight
-    basis = np.eye(problem.size)
-    features = np.stack(
-        [
-            problem.weight_map.forward(np.outer(basis[i], basis[j]))
-            for i in range(problem.size)
-            for j in range(problem.size)
-        ],
-        axis=1,
-    )
-    targets = problem.y.reshape(problem.n_samples, -1)
-    total = np.bincount(rows.group, weights)
-    mean_eigenvalue = (total[:, None] * (features @ features.T)[np.ix_(rows.first, rows.first)]).trace() / rows.count
-    found = np.zeros(rows.count)
-    for i in range(problem.n_samples):
-        others = np.arange(problem.n_samples) != i
-        F, root = features[others], np.sqrt(weights[others])[:, None]
-        lhs = np.vstack([root * F, math.sqrt(strength * mean_eigenvalue) * np.eye(F.shape[1])])
-        rhs = np.vstack([root * targets[others], np.zeros((F.shape[1], targets.shape[1]))])
-        prediction = features[i] @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
-        found[rows.group[i]] += weights[i] * np.sum((targets[i] - prediction) ** 2)
+def features_of(problem: TrainingProblem, scale: float) -> FloatArray:
+    """Return all entries of the matrices of the rows, (n, N^2), with the inputs multiplied by a scale."""
+    scaled = TrainingProblem(scale * problem.X, problem.y, beta=problem.beta, activation=problem.activation)
+    basis = np.eye(scaled.size)
+    products = [scaled.weight_map.forward(np.outer(one, other)) for one in basis for other in basis]
+    return np.stack(products, axis=1)
+
+
+def ridge(features: FloatArray, targets: FloatArray, weights: FloatArray, penalty: float) -> FloatArray:
+    """Return the coefficients of a weighted ridge regression."""
+    root = np.sqrt(weights)[:, None]
+    lhs = np.vstack([root * features, math.sqrt(penalty) * np.eye(features.shape[1])])
+    rhs = np.vstack([root * targets, np.zeros((features.shape[1], targets.shape[1]))])
+    return np.linalg.lstsq(lhs, rhs, rcond=None)[0]
+
+
+def penalty_of(fit: RidgeFit, features: FloatArray, targets: FloatArray, weights: FloatArray) -> float:
+    """Return the penalty of a fit, which decides its training loss."""
+
+    def excess(logarithm: float) -> float:
+        residuals = targets - features @ ridge(features, targets, weights, math.exp(logarithm))
+        return math.log(np.sum(weights[:, None] * np.square(residuals)) / fit.training_loss)
+
+    return math.exp(brentq(excess, -20.0, 20.0, xtol=1e-12))
+
+
+def left_out_errors(
+    features: FloatArray, targets: FloatArray, weights: FloatArray, penalty: float, group: Any
+) -> FloatArray:
+    """Return the squared errors of regressions without each row, summed over equal rows and sorted."""
+    found = np.zeros(group.max() + 1)
+    for i in range(len(features)):
+        others = np.arange(len(features)) != i
+        prediction = features[i] @ ridge(features[others], targets[others], weights[others], penalty)
+        found[group[i]] += weights[i] * np.sum((targets[i] - prediction) ** 2)
     return np.sort(found)
 
 
@@ -58,9 +70,13 @@ def test_errors_are_those_of_regressions_without_the_row(activation: str | None,
     problem = TrainingProblem(X, y.squeeze(), beta=1.0, activation=activation, sample_weight=weights)
     rows = DistinctRows.from_rows(X)
     assert rows.count == 14
-    fit = left_out_fit(problem, rows)
-    every = [brute_force(problem, rows, fit.scale, strength) for strength in regression._STRENGTHS]
-    np.testing.assert_allclose(np.sort(fit.errors), min(every, key=np.sum), rtol=1e-6)
+    fit, targets = left_out_fit(problem, rows), y.reshape(17, -1)
+    features = features_of(problem, fit.scale)
+    penalty = penalty_of(fit, features, targets, weights)
+    expected = left_out_errors(features, targets, weights, penalty, rows.group)
+    np.testing.assert_allclose(np.sort(fit.errors), expected, rtol=1e-6)
+    for other in (0.1 * penalty, 10.0 * penalty):
+        assert expected.sum() <= left_out_errors(features, targets, weights, other, rows.group).sum()
 
 
 @given(seed=st.integers(0, 10**6))
@@ -176,18 +192,9 @@ def test_beta_is_half_the_size_of_the_gradient_that_the_regression_leaves(
     weights = rng.uniform(0.5, 2.0, size=60)
     problem = TrainingProblem(X, y, beta=1.0, loss=loss, activation="relu_like", sample_weight=weights)
     fit = left_out_fit(problem, DistinctRows.from_rows(X))
-    scaled = TrainingProblem(fit.scale * X, y, beta=1.0, activation="relu_like").map.features()
-    root = np.sqrt(weights)[:, None]
-    targets, mean = y.reshape(60, -1), np.mean(np.square(root * scaled).sum(axis=1))
-
-    def left_by(strength: float) -> FloatArray:
-        ridge_term = np.sqrt(strength * mean) * np.eye(scaled.shape[1])
-        lhs = np.vstack([root * scaled, ridge_term])
-        rhs = np.vstack([root * targets, np.zeros((len(ridge_term), n_outputs))])
-        return targets - scaled @ np.linalg.lstsq(lhs, rhs, rcond=None)[0]
-
-    every = [left_by(strength) for strength in regression._STRENGTHS]
-    [residuals] = [one for one in every if np.sum(np.square(root * one)) == pytest.approx(fit.training_loss, rel=1e-6)]
+    features, targets = features_of(problem, fit.scale), y.reshape(60, -1)
+    penalty = penalty_of(fit, features, targets, weights)
+    residuals = targets - features @ ridge(features, targets, weights, penalty)
 
     def sizes(values: FloatArray) -> list[float]:
         """Return beta_max of a squared loss for each output, which is proportional to the size."""
