@@ -47,8 +47,6 @@ def no_solve(result: QSDPResult, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name, backend in BACKENDS.items():
         monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
-    for name in ("solve_relaxation", "shape_covariance"):
-        monkeypatch.setattr(f"qsdp.pipeline.{name}", explode)
 
 
 def quietly(*arguments: Any, allow: type[Warning] | None = None, **settings: Any) -> QSDPResult:
@@ -423,7 +421,6 @@ def test_resample_with_other_levels_needs_no_solve(
 
     for name, backend in BACKENDS.items():
         monkeypatch.setitem(BACKENDS, name, dataclasses.replace(backend, solve=explode))
-    monkeypatch.setattr("qsdp.pipeline.solve_relaxation", explode)
     moved = original.resample(60, 1, levels=after)
     check(moved)
     assert moved.network.n_neurons == 60

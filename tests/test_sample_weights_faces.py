@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp import TrainingProblem
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
+from qsdp.relaxation.backends import BACKENDS
 
 RNG = np.random.default_rng(0)
 N = 24
@@ -102,7 +104,9 @@ FACES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("face", FACES)
 def test_bad_weights(face: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp.pipeline.solve_relaxation", lambda *_, **__: pytest.fail("work started"))
+    for name, backend in BACKENDS.items():
+        started = replace(backend, solve=lambda *_, **__: pytest.fail("work started"))
+        monkeypatch.setitem(BACKENDS, name, started)
     for weights, error, message in BAD:
         with pytest.raises(error, match=message):
             FACES[face](weights)

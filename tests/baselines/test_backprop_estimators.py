@@ -14,7 +14,6 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import qsdp
 from qsdp import QSDPWarning
-from qsdp.activations import ACTIVATIONS
 from qsdp.baselines import (
     BackpropClassifier,
     BackpropRegressor,
@@ -27,6 +26,7 @@ from qsdp.datasets import load_bundled, make_planted
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Squared
 
+ACTIVATIONS = ("quadratic", "relu_like", "linear_quadratic")
 CLASSIFIERS = (BackpropClassifier, StraightThroughClassifier, ReLUNetworkClassifier)
 REGRESSORS = (BackpropRegressor, StraightThroughRegressor, ReLUNetworkRegressor)
 # Classifiers share a base, as regressors do: one of them for each system.
@@ -91,7 +91,11 @@ def test_planted_relu_networks_are_recovered() -> None:
 
 @pytest.mark.parametrize(
     ("activation", "second_layer"),
-    [*((name, "free") for name in ACTIVATIONS), (None, "fixed"), ((0.3, -0.7, 0.4), "fixed")],
+    [
+        *((name, "free") for name in ACTIVATIONS),
+        (None, "fixed"),
+        ((0.3, -0.7, 0.4), "fixed"),
+    ],
 )
 def test_every_architecture_learns(activation: Any, second_layer: str) -> None:
     model = BackpropRegressor(

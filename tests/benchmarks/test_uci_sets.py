@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from benchmarks.data import uci_sets
 from benchmarks.data.uci_sets import load_uci
-from qsdp.datasets._fetch import RawFile
 from qsdp.exceptions import DatasetError
 
 # --- arguments and declarations ----------------------------------------------------------------
@@ -18,7 +17,7 @@ from qsdp.exceptions import DatasetError
 # --- the parser, on a made-up set --------------------------------------------------------------
 
 TINY = uci_sets.UCISpec(
-    files=(RawFile("uci/tiny/tiny.data", ("https://127.0.0.1:1/tiny.data",), "0" * 64),),
+    files=(uci_sets.RawFile("uci/tiny/tiny.data", ("https://127.0.0.1:1/tiny.data",), "0" * 64),),
     columns=("size", "junk", "colour", "class"),
     target="class",
     classes=("no", "yes"),

@@ -134,13 +134,4 @@ def test_refusals_leave_nothing(trained: Path, here: Path, monkeypatch: pytest.M
     assert "does not exist" in refused("export", model, "--to", "c", "--output", "none/x.c")
     assert "is not a qsdp file" in refused("export", trained / "iris.csv", "--to", "c")
     assert "none.qsdp" in refused("export", "none.qsdp", "--to", "c")
-    large = qsdp.BilinearNetwork(np.full((9, 9), 127), np.full((9, 9), 127), np.linspace(0.1, 1.0, 9), levels=128)
-    monkeypatch.setattr("qsdp.export._integers.model.INPUT_RANGE", (-(2**31), 2**31 - 1))
-    large.save("large.net")
-    monkeypatch.setattr("qsdp.networks.storage._VERSION", "2")
-    NETWORK.save("new.net")
-    assert "has format version '1'; expected '2'" in refused("export", "large.net", "--to", "c")
-    monkeypatch.setattr("qsdp.networks.storage._VERSION", "1")
-    assert "has format version '2'; expected '1'" in refused("export", "new.net", "--to", "c")
-    assert "the sums do not fit into the 64 bits" in refused("export", "large.net", "--to", "c")
-    assert sorted(path.name for path in here.iterdir()) == ["large.net", "new.net"]
+    assert list(here.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 from cli_program import FIT_LABEL, figure, messy, number, refused, run
 
 import qsdp
-from qsdp.pipeline import run_pipeline
 
 
 def test_fit_reports_how_it_read_the_file(here: Path) -> None:
@@ -169,10 +169,8 @@ def test_fit_needs_force_to_overwrite(here: Path) -> None:
         (["--output", "no/such/folder.qsdp"], "does not exist"),
     ],
 )
-def test_bad_options_are_refused_before_the_file_is_read(
-    here: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
-) -> None:
-    monkeypatch.setattr("qsdp.cli._fit_command.read_rows", lambda *_: pytest.fail("read"))
+def test_bad_options_are_refused_before_the_file_is_read(here: Path, options: list[str], message: str) -> None:
+    # The file is not there.
     assert message in refused("fit", "data.csv", "--target", "y", *options)
     assert list(here.iterdir()) == []
 
@@ -218,7 +216,7 @@ def test_a_failed_save_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatc
         raise OSError(28, "No space left on device", "m.qsdp")
 
     (here / "messy.csv").write_bytes(messy(40))
-    monkeypatch.setattr("qsdp.networks.storage.os.replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     assert "No space left" in refused("fit", "messy.csv", "--target", "label", "--drop", "id", "--encoding", "standard")
     assert [path.name for path in here.iterdir()] == ["messy.csv"]
 
@@ -280,12 +278,14 @@ def test_bad_weights(here: Path, weights: list[str], message: str) -> None:
 
 
 def test_an_interrupted_training_writes_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = qsdp.QuantizedNetworkClassifier.fit
+
     def interrupted(*arguments: Any, **options: Any) -> Any:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        return run_pipeline(*arguments, **options)
+        return fit(*arguments, **options)
 
-    monkeypatch.setattr("qsdp.estimators.quantized_network.run_pipeline", interrupted)
+    monkeypatch.setattr(qsdp.QuantizedNetworkClassifier, "fit", interrupted)
     (here / "messy.csv").write_bytes(messy())
     (here / "messy.qsdp").write_text("precious")
     result = run(*FIT_LABEL, "--force")

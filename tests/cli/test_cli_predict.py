@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,7 @@ def test_predict_writes_all_or_nothing(trained: Path, here: Path, monkeypatch: p
     def fail(*arguments: Any) -> None:
         raise OSError(28, "No space left on device", "p.csv")
 
-    monkeypatch.setattr("qsdp.cli._streams.os.replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     (here / "new.csv").write_text("age,income [EUR],city,sex\n50,20000,Oslo,f\n")
     assert "No space left" in refused("predict", trained / "label.qsdp", "new.csv", "--output", "p.csv")
     (here / "new.csv").unlink()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sklearn.datasets
 from cli_program import refused, run
 
 import qsdp
-from qsdp.datasets import load_bundled
 from qsdp.exceptions import QSDPWarning
 
 
@@ -45,10 +45,10 @@ def test_usage_errors_are_one_line(arguments: list[str], message: str) -> None:
 
 
 def test_failures_inside_are_one_line_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(name: str) -> None:
+    def fail() -> None:
         raise RuntimeError("two\nlines [red]and markup[/red] \x1b[31m")
 
-    monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", fail)
+    monkeypatch.setattr("sklearn.datasets.load_iris", fail)
     error = refused("datasets", "iris", code=1)
     assert "RuntimeError: two lines [red]and markup[/red] ?[31m" in error
     assert "--debug" in error
@@ -77,33 +77,35 @@ def test_closed_standard_output_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_errors_one_can_do_something_about(monkeypatch: pytest.MonkeyPatch, error: Exception, message: str) -> None:
-    def fail(name: str) -> None:
+    def fail() -> None:
         raise error
 
-    monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", fail)
+    monkeypatch.setattr("sklearn.datasets.load_iris", fail)
     assert refused("datasets", "iris") == f"Error: {message}\n"
 
 
 @pytest.mark.parametrize("other", [None, ValueError("'T{q:parent:}' is not a valid PEP 3118 buffer format string")])
 def test_interrupt(monkeypatch: pytest.MonkeyPatch, other: Exception | None) -> None:
-    def interrupt(name: str) -> None:
+    def interrupt() -> None:
         if other is None:
             raise KeyboardInterrupt
         # As NumPy does for what is raised while it reads a format.
         raise other from KeyboardInterrupt()
 
-    monkeypatch.setattr("qsdp.cli._datasets_command.load_bundled", interrupt)
+    monkeypatch.setattr("sklearn.datasets.load_iris", interrupt)
     result = run("datasets", "iris")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted\n")
 
 
 def test_warnings_of_qsdp_are_a_line_each_and_others_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def noisy(name: str) -> Any:
+    load = sklearn.datasets.load_diabetes
+
+    def noisy() -> Any:
         warnings.warn("twice\nover", QSDPWarning, stacklevel=2)
         warnings.warn("internal", RuntimeWarning, stacklevel=2)
-        return load_bundled(name)
+        return load()
 
-    monkeypatch.setattr("qsdp.cli._demo_command.load_bundled", noisy)
+    monkeypatch.setattr("sklearn.datasets.load_diabetes", noisy)
     result = run("demo", "--dataset", "diabetes", "--refine", "none")
     assert result.exit_code == 0
     assert result.stderr == "Warning: twice over\n"

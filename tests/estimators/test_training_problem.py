@@ -14,7 +14,6 @@ import qsdp
 from qsdp import QuantizedNetworkClassifier, QuantizedNetworkRegressor
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import Huber
-from qsdp.tables.training_tables import inputs_of
 
 N_ROWS = 90
 
@@ -125,7 +124,7 @@ def test_another_fit_forgets_the_table(tmp_path: Path) -> None:
     loaded = qsdp.load(tmp_path / "model")
     assert loaded.table_ == model.table_
     rows = rows_table()
-    X, y = inputs_of(loaded, rows), (rows["label"] == "big").to_numpy()
+    X, y = rows[list(loaded.feature_names_in_)], (rows["label"] == "big").to_numpy()
     loaded.fit(X, y)
     assert not hasattr(loaded, "table_")
     loaded.save(tmp_path / "other")

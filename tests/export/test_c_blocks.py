@@ -16,7 +16,6 @@ from qsdp import BilinearNetwork, QuantizedNetworkRegressor
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import to_c, to_js, to_onnx, to_verilog
-from qsdp.networks.compact import integer_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
@@ -55,6 +54,12 @@ def network(rng, encoder, C=None, kind="integers", m=25):
         alpha = np.where(np.arange(C) == rng.integers(0, C, m)[:, None], rng.integers(1, 9, (m, 1)), 0)
         alpha = alpha * (1e-7 * np.arange(1, C + 1)).astype(np.float32).astype(np.float64)
     return BilinearNetwork.on_blocks(layout, U, V, alpha, block)
+
+
+def integers_of(weights, scales):
+    """Return the smallest integers of which second-layer weights (m, C) are multiples, from multiples of `scales`."""
+    multiples = np.rint(weights / scales).astype(np.int64)
+    return multiples // np.gcd.reduce(multiples, axis=0)
 
 
 def sums_of_pixels(encoder, network, X):
@@ -107,7 +112,8 @@ def test_equal_to_neurons_at_every_patch(geometry, layout):
         if kind == "floats":
             weights = np.rint(one.alpha / (np.abs(one.alpha).max(axis=0) / 32767)).astype(np.int64)
         else:
-            weights, _ = integer_weights(one.output_weights)
+            scales = 3e-7 if kind == "integers" else 1e-7 * np.arange(1, one.n_outputs + 1)
+            weights = integers_of(one.output_weights, np.float32(scales))
         expected = (values @ weights) * integers.factors + np.array(integers.bias)
         for outputs in found:
             np.testing.assert_array_equal(outputs, expected)

@@ -18,7 +18,6 @@ from qsdp import BilinearNetwork, QuantizedNetworkClassifier, QuantizedNetworkRe
 from qsdp.encoding import Patches, Windows
 from qsdp.exceptions import ExportError, InvalidInputError
 from qsdp.export import to_c
-from qsdp.networks.compact import integer_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:the certified gap:qsdp.QSDPWarning")
 
@@ -46,6 +45,12 @@ def network(rng, encoder, C=None, m=15, exact=True):
     if exact:
         alpha = rng.integers(-7, 8, size=alpha.shape) * np.float32(3e-3)
     return BilinearNetwork.on_blocks(layout, U, V, alpha, rng.integers(0, layout.n_blocks, m))
+
+
+def integers_of(weights, scales):
+    """Return the smallest integers of which second-layer weights (m, C) are multiples, from multiples of `scales`."""
+    multiples = np.rint(weights / scales).astype(np.int64)
+    return multiples // np.gcd.reduce(multiples, axis=0)
 
 
 def values_at_windows(code, one, columns):
@@ -98,7 +103,7 @@ def test_equal_to_neurons_at_every_window(geometry, layout):
         for found in compiled:
             np.testing.assert_array_equal(found, code.model.outputs(columns))
         if exact:
-            weights, _ = integer_weights(one.output_weights)
+            weights = integers_of(one.output_weights, np.float32(3e-3))
             sums = (values * code.model.samples.gains(integers.common)[one.block]) @ weights
             np.testing.assert_array_equal(compiled[0], sums * integers.factors + np.array(integers.bias))
         # Rows are means over windows, of the inputs that the integers stand for.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import json
 import os
@@ -179,9 +180,11 @@ def test_a_failing_rename_leaves_the_old_file(saved: Path, monkeypatch: pytest.M
 def test_a_failing_write_leaves_the_old_file(
     saved: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
 ) -> None:
+    opened = open
+
     class HalfWritten:
         def __init__(self, *arguments: Any) -> None:
-            self.stream = open(*arguments)  # noqa: SIM115
+            self.stream = opened(*arguments)
 
         def __enter__(self) -> HalfWritten:
             return self
@@ -193,7 +196,7 @@ def test_a_failing_write_leaves_the_old_file(
             self.stream.write(blob[: len(blob) // 2])
             raise failure
 
-    monkeypatch.setattr("qsdp._utils.atomic_files.open", HalfWritten, raising=False)
+    monkeypatch.setattr(builtins, "open", HalfWritten)
     leave_the_old_file(saved, type(failure))
 
 
