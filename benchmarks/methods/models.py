@@ -43,7 +43,7 @@ class Sample:
     seed: int
 
     @classmethod
-    def of(cls, split: Split, seed: int) -> Sample:
+    def from_split(cls, split: Split, seed: int) -> Sample:
         """Return the sample with the folds of the suite."""
         return cls(split, validation_splits(split.y, seed), seed)
 

@@ -92,7 +92,7 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     from sklearn.model_selection import train_test_split
 
     if "family" in case:
-        sample = Sample.of(prepare(case["set"], case["seed"], test_size=1 / 3), case["seed"])
+        sample = Sample.from_split(prepare(case["set"], case["seed"], test_size=1 / 3), case["seed"])
         return {"models": sample.models_of(FAMILIES[case["family"]])}
     data, seed = load(case["set"]), case["seed"]
     codes = np.unique(data.y, return_inverse=True)[1]

@@ -84,7 +84,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     split = prepare(case["set"], case["seed"])
     families = FAMILIES | {name: proven_rivals.rival(name) for name in proven_rivals.PACKAGES}
-    models = Sample.of(split, case["seed"]).models_of(families[case["family"]])
+    models = Sample.from_split(split, case["seed"]).models_of(families[case["family"]])
     return {"n": len(split.y), "d": split.X.shape[1], "n_classes": split.n_classes, "models": models}
 
 

@@ -38,7 +38,7 @@ class StartStatistics(Summarized):
     n_diverged: int
 
     @classmethod
-    def of(cls, scores: Any) -> StartStatistics:
+    def from_scores(cls, scores: Any) -> StartStatistics:
         """Return the statistics of scores (S,), where nan means that the start diverged."""
         values = np.asarray(scores, dtype=np.float64)
         kept = values[np.isfinite(values)]
@@ -181,7 +181,7 @@ class MultiStart(Summarized):
 
     def statistics(self, X: Any, y: Any, readout: str = "argmax") -> StartStatistics:
         """Return mean, deviation, best and worst accuracy over the starts."""
-        return StartStatistics.of(self.scores(X, y, readout))
+        return StartStatistics.from_scores(self.scores(X, y, readout))
 
     def start(self, number: int) -> Any:
         """Return one start as a fitted estimator."""

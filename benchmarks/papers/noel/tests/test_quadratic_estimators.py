@@ -139,7 +139,7 @@ def test_a11_starts_of_an_estimator(shared: bool) -> None:
     singles = [starts.start(number) for number in range(6)]
     np.testing.assert_array_equal(scores, [model.score(X, THREE) for model in singles])
     np.testing.assert_array_equal(starts.scores(X, THREE, "code"), [model.code_score(X, THREE) for model in singles])
-    assert starts.statistics(X, THREE) == StartStatistics.of(scores)
+    assert starts.statistics(X, THREE) == StartStatistics.from_scores(scores)
     assert len({model.decision_function(X)[0, 0] for model in singles}) == 6
     assert starts.diverged_ == {}
     assert not hasattr(estimator, "network_")
@@ -156,11 +156,11 @@ def displayed(shown: MultiStart | StartStatistics) -> str:
 
 
 def test_statistics_leave_diverged_starts_out() -> None:
-    statistics = StartStatistics.of([0.5, 0.75, np.nan])
+    statistics = StartStatistics.from_scores([0.5, 0.75, np.nan])
     assert (statistics.mean, statistics.best, statistics.worst) == (0.625, 0.75, 0.5)
     assert (statistics.n_starts, statistics.n_diverged) == (3, 1)
     assert "3, of which 1 diverged" in displayed(statistics)
-    assert "none of them" in displayed(StartStatistics.of([np.nan]))
+    assert "none of them" in displayed(StartStatistics.from_scores([np.nan]))
 
 
 # -- to quantization -----------------------------------------------------------------------------
