@@ -31,6 +31,10 @@ __all__ = ["Effect", "Effects", "contributions_about"]
 #: Maximum number of effects in a summary.
 _LISTED = 8
 
+#: Sizes and constants below this fraction of the largest size of an output are rounding errors: of means that are zero
+#: but for rounding, for example. They are ten thousand times smaller.
+_NEGLIGIBLE = 1e-12
+
 
 class Effect(NamedTuple):
     """Row of the table of effects.
@@ -156,8 +160,12 @@ class Effects(Summarized, ReadOnlyArrays):
         if weights is not None:
             data, weights = data[weights > 0.0], weights[weights > 0.0]
         terms, sizes = _decompose(form, data, weights, at, len(names))
+        negligible = _NEGLIGIBLE * sizes.max(axis=(1, 2), keepdims=True)
+        sizes[sizes <= negligible] = 0.0
         main, interactions = np.diagonal(sizes, axis1=1, axis2=2), sizes * (1.0 - np.eye(len(names)))
-        parts = (terms.constant + terms.means.sum(axis=1), main, interactions)
+        constants = terms.constant + terms.means.sum(axis=1)
+        constants[np.abs(constants) <= negligible[:, 0, 0]] = 0.0
+        parts = (constants, main, interactions)
         constant, main, interactions = (read_only(np.array(squeezed(part, form.output_shape))) for part in parts)
         return cls(names, labels, constant, main, interactions, terms)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from qsdp._utils.summary import Rows, Summarized, Summary, format_number, format_percent
+from qsdp._utils.summary import Rows, Summarized, Summary, first_few, format_number, format_percent
 from qsdp._utils.validation import FloatArray
 from qsdp.encoding.additive_blocks import AdditiveBlocks
 from qsdp.encoding.expressions import Expression
@@ -42,8 +42,8 @@ class ExplainedColumn(NamedTuple):
         Terms of the column, such as ``age`` or ``age > 42.5``, and their coefficients in the linear part of the
         network, unless zero: what the output gains as the term grows by one, all products aside.
     curve : tuple of (value, float)
-        Values of the column, and its main effect there: its categories, or numbers from the lower to the upper limit
-        of the encoding, both sides of thresholds among them. None stands for a missing entry.
+        Values of the column, and its main effect there, with the part of neurons: its categories, or numbers from the
+        lower to the upper limit of the encoding, both sides of thresholds among them. None stands for a missing entry.
     """
 
     name: str
@@ -52,12 +52,35 @@ class ExplainedColumn(NamedTuple):
     weights: tuple[tuple[str, float], ...]
     curve: tuple[tuple[Any, float], ...]
 
+    def _points(self) -> list[str]:
+        """Return the effects of missing entries and categories, or of a few numbers, as texts."""
+        texts = [
+            f"{format_number(effect, 4)} {where}" for (_, effect), where in zip(self.curve, self._places(), strict=True)
+        ]
+        count = sum(type(value) is float for value, _ in self.curve)
+        chosen = np.linspace(0, count - 1, min(count, _SHOWN)).astype(int).tolist()
+        return [*(texts[k] for k in chosen), *texts[count:]]
+
+    def _places(self) -> list[str]:
+        """Return where the points of the curve are, as texts."""
+        places, before = [], np.nan
+        for value, _ in self.curve:
+            if type(value) is float:
+                # The upper side of a threshold is the next number.
+                above = value == np.nextafter(before, np.inf)
+                places.append(f"above {format_number(before, 4)}" if above else f"at {format_number(value, 4)}")
+                before = value
+            else:
+                places.append("if missing" if value is None else f"at {value}")
+        return places
+
 
 @dataclass(frozen=True)
 class Explanation(Summarized):
     """Explanation of one output of a model: weights and curves of columns, then interactions.
 
-    Printing it shows all parts whose size is not zero, and how large they are.
+    Printing it shows all parts whose size is not zero, and how large they are: for a column, also its weights and some
+    points of its curve, which has the part of the neurons, too.
 
     Attributes
     ----------
@@ -92,6 +115,7 @@ class Explanation(Summarized):
             if column.size > 0.0:
                 rows.append((column.name, f"{format_number(column.size, 4)}, {format_percent(column.fraction)}"))
                 rows += [("", f"{format_number(weight, 4)} for {term}") for term, weight in column.weights]
+                rows.append(("", f"curve: {first_few(column._points())}"))
         shown = [effect for effect in self.interactions if effect.size > 0.0]
         rows += [
             (effect.name, f"{format_number(effect.size, 4)}, {format_percent(effect.fraction)}") for effect in shown
@@ -350,6 +374,10 @@ class Explained(_QuantizedNetwork):
         if len(columns) != self.n_features_in_:
             raise InvalidInputError(f"names must be {self.n_features_in_}, one for each column; got {len(columns)}")
         return columns
+
+
+#: Number of points of a curve of numbers that a summary shows.
+_SHOWN = 5
 
 
 #: Number of evenly spaced points of a curve.

@@ -229,11 +229,39 @@ def test_what_blocks_do_not_have_is_refused(parameters: dict[str, Any], message:
         additive(**parameters).fit(X, score)
 
 
+def test_printed_curves_are_main_effects() -> None:
+    explanation = fitted("number").explain()
+    shown = str(explanation)
+    # Every column with an effect has its curve below it, whatever makes the effect.
+    assert shown.count("curve: ") == sum(column.size > 0.0 for column in explanation.columns)
+    [city] = [column for column in explanation.columns if column.name == "city"]
+    assert not city.weights
+    line = ", ".join(f"{effect:.4g} at {name}" for name, effect in city.curve)
+    assert f"curve: {line}" in shown
+    [b] = [column for column in explanation.columns if column.name == "b"]
+    (low, first), *_, (high, last) = b.curve
+    [others] = re.findall(rf"curve: {re.escape(f'{first:.4g} at {low:.4g}')}, (.*)", shown)
+    assert others.endswith(f"{last:.4g} at {high:.4g}")
+    assert len(others.split(", ")) == 4
+
+
+def test_curves_name_the_sides_of_thresholds() -> None:
+    x = np.random.default_rng(0).standard_normal((200, 1))
+    encoding = qsdp.encoding.TableEncoder("thresholds", n_thresholds=1)
+    model = qsdp.QuantizedNetworkRegressor(encoding=encoding, beta="1%", random_state=0).fit(x, x[:, 0] > 0.0)
+    [column] = model.explain().columns
+    (threshold, below), (_, above) = column.curve
+    assert above > below
+    assert f"curve: {below:.4g} at {threshold:.4g}, {above:.4g} above {threshold:.4g}" in str(model.explain())
+
+
 @pytest.mark.parametrize("encoding", ["auto", "additive", AdditiveBlocks(5)])
 @pytest.mark.parametrize("refine", ["polish", "exact"])
 def test_a_solver_without_real_weights_is_refused_before_the_rows_are_read(encoding: Any, refine: str) -> None:
     model = qsdp.QuantizedNetworkRegressor(encoding=encoding, solver="low-rank", refine=refine)
-    with pytest.raises(SolverError, match="'low-rank' does not support additive models and other blocks of real weights"):
+    with pytest.raises(
+        SolverError, match="'low-rank' does not support additive models and other blocks of real weights"
+    ):
         model.fit(["no rows"], ["no targets"])
 
 

@@ -41,6 +41,22 @@ def test_constant_and_contributions_are_the_function(groups, C):
         assert np.abs(own[:, : len(effects.columns)].mean(axis=0)).max() < 1e-12
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+def test_rounding_errors_are_no_effects(scale):
+    X = np.random.default_rng(0).normal(size=(50, 3)) + 0.1
+    X -= X.mean(axis=0)
+    assert np.any(X.mean(axis=0) != 0.0)
+    S = np.zeros((2, 3, 3))
+    S[0, 0, 1] = S[0, 1, 0] = scale
+    # The other output has a small effect, which is none of rounding.
+    form = QuadraticForm(S, scale * np.array([[0.0, 0.0, 1.0], [1.0, 1e-9, 0.0]]), np.zeros(2))
+    effects = Effects.from_network(form, X)
+    sizes = scale * X.std(axis=0)
+    np.testing.assert_allclose(effects.main, [[0.0, 0.0, sizes[2]], [sizes[0], 1e-9 * sizes[1], 0.0]], rtol=1e-9)
+    np.testing.assert_array_equal(effects.interactions != 0.0, S != 0.0)
+    assert not effects.constant.any()
+
+
 @pytest.mark.parametrize("activation", [None, (1.0, 0.0, 0.0), (1.0, 2.0, 3.0)], ids=str)
 def test_networks(activation):
     rng = np.random.default_rng(1)
