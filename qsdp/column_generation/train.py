@@ -254,7 +254,7 @@ def _known(
     relaxation: Relaxation | None,
     start: BilinearNetwork | ColumnGenerationResult | None,
 ) -> WarmStart:
-    """Gather what a call is given; the certificate of a result for another beta is computed anew for this one."""
+    """Gather what a call starts from; the certificate of a result for another beta is computed anew for this one."""
     if not isinstance(start, ColumnGenerationResult):
         return WarmStart(relaxation, start)
     certificate = start.certificate

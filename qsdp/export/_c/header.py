@@ -21,7 +21,7 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
     return render(
         "header.h",
         **template_types(model, name),
-        **({} if model.series is None else _state(model, model.series)),
+        **({} if model.series is None else _state(model.series)),
         state_bytes=state_bytes(model),
         model=model,
         layout=model.layout,
@@ -42,7 +42,7 @@ def c_header(model: IntegerModel, name: str, *, packed: bool) -> str:
     )
 
 
-def _state(model: IntegerModel, series: SeriesVectors) -> dict[str, int]:
+def _state(series: SeriesVectors) -> dict[str, int]:
     """Return the numbers of entries of a series' state between samples: last samples, and sums of products of a lag."""
     side = series.blocks.side
     return {"ring": (max(series.reaches) + 1) * series.channels, "entries": side * (side + 1) // 2}
@@ -55,7 +55,7 @@ def state_bytes(model: IntegerModel) -> int:
     """
     if model.series is None:
         return 0
-    sizes, layout = _state(model, model.series), model.layout
+    sizes, layout = _state(model.series), model.layout
     # Widths and numbers of entries in the order of the structure.
     parts = [
         (input_width(model), sizes["ring"]),
