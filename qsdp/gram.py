@@ -160,15 +160,15 @@ class GramFactor:
     """
 
     def __init__(self, matrix: FloatArray, sizes: FloatArray | None = None) -> None:
-        tiny = np.finfo(np.float64).tiny
-        scale = 1.0 / (np.sqrt(np.maximum(matrix.diagonal(), tiny)) if sizes is None else np.maximum(sizes, tiny))
-        scaled = matrix * scale
-        scaled *= scale[:, None]
+        units = np.sqrt(np.maximum(matrix.diagonal(), 0.0)) if sizes is None else sizes
+        units = np.where(units > 0.0, units, 1.0)
+        scaled = matrix / units
+        scaled /= units[:, None]
         # LAPACK takes the transpose without a copy. Further pivots would be at most as large as rounding errors.
         factor, pivots, rank, _ = dpstrf(scaled.T, lower=0, tol=len(matrix) * EPS, overwrite_a=1)
         self.order: npt.NDArray[np.intp] = pivots - 1
         lower = np.tril(factor.T)[:, :rank]
-        lower /= scale[self.order, None]
+        lower *= units[self.order, None]
         self.lower: FloatArray = np.asfortranarray(lower)
         self._leading = self.lower[: lower.shape[1]]
 
