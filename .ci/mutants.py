@@ -35,6 +35,10 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Tests of every package; the longest prefix of a file's path decides.
 TESTS = {
     "qsdp/losses": "tests/losses tests/certificates/test_verification.py tests/test_paper.py",
+    "qsdp/losses/_data_fit.py": (
+        "tests/losses tests/certificates/test_passes.py tests/test_paper.py "
+        "tests/column_generation/test_column_generation.py"
+    ),
     "qsdp/pricing": "tests/pricing tests/column_generation/test_column_generation.py",
     "qsdp/pricing/atoms.py": (
         "tests/pricing tests/column_generation/test_column_generation.py tests/certificates/test_certificate.py "

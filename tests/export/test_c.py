@@ -277,6 +277,17 @@ def test_several_outputs(cancer):
     assert to_c(scalar).compile().predict(X[:, :2]).shape == (150,)
 
 
+def test_a_warning_of_a_bound_beyond_the_range_of_the_scores_names_wider_columns():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = QuantizedNetworkRegressor(20, **OPTIONS).fit(X, X[:, 0] * X[:, 1])
+    network = model.network_
+    model.network_ = network.with_neurons(network.U, network.V, 1e12 * network.alpha)
+    with pytest.warns(qsdp.QSDPWarning, match="about predictions; take column_width=32, or compare"):
+        to_c(model, column_width=16)
+    with pytest.warns(qsdp.QSDPWarning, match="about predictions; compare"):
+        to_c(model, column_width=32)
+
+
 @needs_compiler
 def test_categories_and_scales_of_columns():
     pd = pytest.importorskip("pandas")
@@ -346,6 +357,8 @@ def test_bad_input():
         to_c(qsdp.BilinearNetwork([[1, -1]], [[1, 1]], [0.5], activation=(0, 1, 0)), layout="neurons")
     with pytest.raises(InvalidTypeError, match="model must be"):
         to_c([1, 2])
+    model = to_c(network).model
+    assert model.columns([[-(2**15), 2**15 - 1]]).tolist() == [[-(2**15), 2**15 - 1]]
     model = to_c(network, input_range=(0, 9)).model
     with pytest.raises(InvalidInputError, match="integers from 0 to 9; found 10"):
         model.columns([[1, 10]])
