@@ -21,7 +21,7 @@ ENOUGH = 0.04
 
 #: Largest factor by which twice the neurons, or further sweeps of a polish after the first eight, reduce the deviation.
 #: Eight times the neurons reduced it by 3 to 31 altogether on 18 of 19 tables.
-_SETTLED = 6.0
+_LARGEST_REDUCTION = 6.0
 
 
 def deviation(g: FloatArray, f: FloatArray, relaxation: Relaxation, expected_loss: float = 0.0) -> float:
@@ -55,7 +55,7 @@ def reachable_deviation(deviation: float, before: float) -> float:
 
     It is at least a sixth of the last one, and does not fall by more than it fell between the two.
     """
-    return max(deviation / _SETTLED, 2.0 * deviation - before)
+    return max(deviation / _LARGEST_REDUCTION, 2.0 * deviation - before)
 
 
 def more_neurons(n_neurons: int, n_outputs: int, deviation: float, enough: float = ENOUGH) -> int:
@@ -66,6 +66,6 @@ def more_neurons(n_neurons: int, n_outputs: int, deviation: float, enough: float
     """
     needed, largest = n_neurons, MAX_NEURONS * n_outputs
     while deviation > enough and needed < largest:
-        deviation /= _SETTLED if needed < 4 * n_neurons else 2.0
+        deviation /= _LARGEST_REDUCTION if needed < 4 * n_neurons else 2.0
         needed = min(2 * needed, largest)
     return needed

@@ -181,7 +181,7 @@ def improve(pool: Pool, starts: FloatArray) -> None:
     In each round every sign of the best distinct optima is flipped.
     """
     N = len(pool.M)
-    U, values = _settle(pool, starts, first=True)
+    U, values = _alternate_from(pool, starts, first=True)
     flips = 1.0 - 2.0 * np.eye(N)
     tried: set[bytes] = set()
     for _ in range(MAX_STEPS):
@@ -192,14 +192,14 @@ def improve(pool: Pool, starts: FloatArray) -> None:
             return
         tried.update((u * u[0]).tobytes() for u in centres)
         before = np.sort(values)[-min(CENTRES, len(values)) :].min()
-        moved, gained = _settle(pool, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N))
+        moved, gained = _alternate_from(pool, (np.array(centres)[:, None, :] * flips[None]).reshape(-1, N))
         better = gained > before
         if not better.any():
             return
         U, values = np.vstack([U, moved[better]]), np.concatenate([values, gained[better]])
 
 
-def _settle(pool: Pool, starts: FloatArray, *, first: bool = False) -> tuple[FloatArray, FloatArray]:
+def _alternate_from(pool: Pool, starts: FloatArray, *, first: bool = False) -> tuple[FloatArray, FloatArray]:
     """Alternate from as many starts as time allows, add the optima to the pool, and return them with their values.
 
     With `first`, the starts themselves are added as well.

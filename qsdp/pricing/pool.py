@@ -25,7 +25,7 @@ def signs(values: FloatArray) -> FloatArray:
 def alternate(M: FloatArray, U: FloatArray) -> FloatArray:
     r"""Increase :math:`\|Mu\|_1` by sign alternation, ``v = sign(M u)``, ``u = sign(M v)``, from the rows of U.
 
-    Most starts settle within ten rounds.
+    Most starts converge within ten rounds.
     """
     U = U.copy()
     active = np.arange(len(U))

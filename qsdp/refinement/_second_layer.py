@@ -14,7 +14,16 @@ from qsdp.column_generation.restricted import is_solvable, solve_restricted
 from qsdp.refinement._descent import LARGEST_BATCH, CoordinateDescent
 from qsdp.refinement._models import block_minimum, cross_curvatures, sampled_curvature
 
-__all__ = ["adjust_columns", "alternate", "random_sides", "rescale", "resolve", "revive", "reweight", "settle"]
+__all__ = [
+    "adjust_columns",
+    "alternate",
+    "random_sides",
+    "rescale",
+    "rescale_to_optimum",
+    "resolve",
+    "revive",
+    "reweight",
+]
 
 #: Factor on the diagonal of the curvature in the model of a batch, since neurons may be nearly linearly dependent.
 _STIFFER = 1.05
@@ -102,7 +111,7 @@ def adjust_columns(descent: CoordinateDescent) -> None:
             break
 
 
-def settle(descent: CoordinateDescent) -> None:
+def rescale_to_optimum(descent: CoordinateDescent) -> None:
     """Optimise the magnitudes and the real weights of columns in turns until neither helps."""
     rescale(descent, EPS)
     for _ in range(MAX_STEPS if len(descent.weights) else 0):

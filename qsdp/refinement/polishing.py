@@ -23,7 +23,7 @@ from qsdp.refinement._choice import AnyData, descent_data, descent_of
 from qsdp.refinement._descent import CoordinateDescent, largest_weights
 from qsdp.refinement._models import check_descends
 from qsdp.refinement._samples import SMALL, BlockSamples
-from qsdp.refinement._second_layer import adjust_columns, rescale, resolve, revive, reweight, settle
+from qsdp.refinement._second_layer import adjust_columns, rescale, rescale_to_optimum, resolve, revive, reweight
 
 __all__ = ["MAX_SWEEPS", "Interrupted", "Trial", "best_at_interrupt", "improve", "polish"]
 
@@ -349,7 +349,7 @@ def steps(descent: CoordinateDescent, shared: bool, limit: int, rng: np.random.G
         accepted = descent.sweep(thorough=thorough)
         finished = accepted == 0 and thorough and not deadline.over()
         if finished and shared:
-            settle(descent)
+            rescale_to_optimum(descent)
         elif finished:
             finished = not resolve(descent)
         yield True
