@@ -48,6 +48,10 @@ def curves(
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
+    # A part of the records may have nothing for a panel, whose axes could not be logarithmic.
+    panels = {title: lines for title, lines in panels.items() if any(lines.values())}
+    if not panels:
+        return None
     rows = -(-len(panels) // per_row)
     width = -(-len(panels) // rows)
     # At full resolution, a figure with dozens of panels takes a megabyte.
