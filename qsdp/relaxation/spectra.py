@@ -6,17 +6,19 @@ than its side N, a triangular factor of the rows and a decomposition of side n g
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 import scipy.linalg
 
-from qsdp._utils.numeric import EPS
+from qsdp._utils.numeric import EPS, MARGIN
 from qsdp._utils.symmetric import eigenvalues, symmetric_part
 from qsdp._utils.validation import FloatArray
 from qsdp.data_map import DataMap
 from qsdp.lifting import QuadraticMap
-from qsdp.roundoff import dominating_shift
+from qsdp.roundoff import dominating_shift, gamma
 
 __all__ = [
     "decomposed",
@@ -50,8 +52,9 @@ def dominating(M: FloatArray, z: FloatArray) -> FloatArray:
 
 def row_dominating(data: DataMap, nu: FloatArray, z: FloatArray) -> float:
     """Compute `dominating` for the matrix of `nu`, (n,), for few rows n."""
-    _, triangle, core = _factored(data, nu, 1.0 / np.sqrt(z))
-    return _largest_eigenvalue(triangle, core)
+    data = cast(QuadraticMap, data)
+    triangle = np.asarray(np.linalg.qr(_scaled_rows(data, 1.0 / np.sqrt(z)).T, mode="r"))
+    return _largest_eigenvalue(triangle, _core(data.coefficients, nu, data.lifted))
 
 
 def multiple_of(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray) -> float:
@@ -60,18 +63,41 @@ def multiple_of(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray) -> 
 
 
 def proven_weights(data: DataMap, M: FloatArray, nu: FloatArray, z: FloatArray, t: float) -> FloatArray:
-    """Return weights, nearly t z, for which ``Diag(weights) +- M`` are proven semidefinite; M is that of `nu`, (n,)."""
+    r"""Return weights, nearly t z, for which ``Diag(weights) +- M`` are proven semidefinite; M is that of `nu`, (n,).
+
+    Notes
+    -----
+    The scaled matrix is :math:`E^T K E` for the scaled rows E. With factors Q and R as computed, let
+    :math:`E^T = Q R + \Delta` and :math:`\|Q^T Q - I\| \le \epsilon`. Then
+
+    .. math:: \|E^T K E\| \le (1 + \epsilon) \|R K R^T\|
+        + 2 \sqrt{1 + \epsilon}\, \|R K\| \|\Delta\| + \|K\| \|\Delta\|^2 .
+
+    Nothing is assumed about the factorisation: :math:`\Delta` and :math:`\epsilon` are computed, and the rounding of
+    all products is bounded by :math:`\gamma_k` times the products of magnitudes, see `qsdp.roundoff`.
+    """
     if not data.has_few_rows:
         weights = t * z
         return weights + dominating_shift(M, weights)
-    _, triangle, core = _factored(data, nu, 1.0 / np.sqrt(z))
+    data = cast(QuadraticMap, data)
+    rows, core = _scaled_rows(data, 1.0 / np.sqrt(z)), _core(data.coefficients, nu, data.lifted)
+    basis, triangle = np.linalg.qr(rows.T)
+    N, m = basis.shape
     small = symmetric_part(triangle @ core @ triangle.T)
-    # The terms of the product may cancel, so its errors are relative to their sizes, here bounded by row sums. Those of
-    # the orthogonal factor are a modest multiple of N eps.
-    size = _largest_row_sum(triangle @ triangle.T) * _largest_row_sum(core)
-    excess = dominating_shift(small, np.full(len(small), t))
-    weights = (t + float(excess.max()) + 20.0 * EPS * data.size * size) * z
-    return weights
+    norm = t + float(dominating_shift(small, np.full(m, t)).max())
+    # Magnitudes of R and K, of which the last entry may cancel, and bounds on |R|, |RK| and |K| and on rounding.
+    sizes, terms = np.abs(triangle), _core([abs(value) for value in data.coefficients], np.abs(nu), data.lifted)
+    products = sizes @ terms
+    norm += gamma(2 * m + len(nu) + 8) * _largest_row_sum(products @ sizes.T)
+    whole = float(np.linalg.norm(basis))
+    of_basis = _largest_row_sum(basis.T @ basis - np.eye(m)) + gamma(N + 8) * whole**2
+    off = float(np.linalg.norm(rows.T - basis @ triangle))
+    size = whole * math.sqrt(_largest_row_sum(sizes @ sizes.T)) + float(np.linalg.norm(rows))
+    moved = off + gamma(m + 8) * MARGIN * size
+    mixed = math.sqrt(_largest_row_sum(products) * _largest_row_sum(products.T))
+    proven = (1.0 + of_basis) * norm + (2.0 * (1.0 + of_basis) * mixed + _largest_row_sum(terms) * moved) * moved
+    raised: FloatArray = (1.0 + 8.0 * EPS) * proven * z
+    return raised
 
 
 def decomposed(data: DataMap, M: FloatArray, nu: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -103,15 +129,26 @@ def _factored(
     entry that a lift adds.
     """
     data = cast(QuadraticMap, data)
-    a, b, c = coefficients or data.coefficients
-    d, core = data.X.shape[1], np.diag(a * nu)
-    rows = data.X * scales[:d]
+    basis, triangle = np.linalg.qr(_scaled_rows(data, scales).T)
+    return basis, triangle, _core(coefficients or data.coefficients, nu, data.lifted)
+
+
+def _scaled_rows(data: QuadraticMap, scales: FloatArray) -> FloatArray:
+    d = data.X.shape[1]
+    rows: FloatArray = data.X * scales[:d]
     if data.lifted:
+        rows = np.asarray(scipy.linalg.block_diag(rows, scales[d:]))
+    return rows
+
+
+def _core(coefficients: Sequence[float], nu: FloatArray, lifted: bool) -> FloatArray:
+    """Compute the matrix K for which the matrix of `nu` is :math:`E^T K E` with rows E of the data and of the lift."""
+    a, b, c = coefficients
+    core = np.diag(a * nu)
+    if lifted:
         edge = 0.5 * b * nu[:, None]
         core = np.block([[core, edge], [edge.T, np.array([[c * nu.sum()]])]])
-        rows = scipy.linalg.block_diag(rows, scales[d:])
-    basis, triangle = np.linalg.qr(rows.T)
-    return basis, triangle, core
+    return core
 
 
 def _largest_row_sum(M: FloatArray) -> float:

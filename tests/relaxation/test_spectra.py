@@ -82,6 +82,23 @@ def test_the_weights_of_a_bound_dominate_the_whole_matrix(activation: str | None
     assert np.all(weights <= (1.0 + 1e-4) * exact * z)
 
 
+@pytest.mark.parametrize("activation", [None, "relu_like"])
+def test_the_weights_of_a_bound_trust_no_factorisation(activation: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, rng = wide_problem(activation).map, np.random.default_rng(4)
+    nu, z = rng.standard_normal(8), rng.exponential(size=data.size)
+    M, factored = data.adjoint(nu), np.linalg.qr
+    exact = spectra.spectral_bound(M, z)
+
+    def inaccurate(A: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple((1.0 + error * rng.standard_normal(part.shape)) * part for part in factored(A))
+
+    for error in (1e-9, 1e-6, 1e-3):
+        monkeypatch.setattr(np.linalg, "qr", inaccurate)
+        weights = spectra.proven_weights(data, M, nu, z, exact)
+        assert np.all(exact * z <= weights)
+        assert np.all(weights <= (1.0 + 100.0 * error) * exact * z)
+
+
 @PROBLEMS
 def test_the_point_along_the_gradient_is_that_of_the_whole_matrix(
     activation: str | None, outputs: int, monkeypatch: pytest.MonkeyPatch
