@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = {
     "qsdp/losses": "tests/losses tests/certificates/test_verification.py tests/test_paper.py",
     "qsdp/losses/_data_fit.py": (
-        "tests/losses tests/certificates/test_passes.py tests/test_paper.py "
+        "tests/losses tests/certificates/test_passes.py tests/refinement/test_polish.py tests/test_paper.py "
         "tests/column_generation/test_column_generation.py"
     ),
     "qsdp/pricing": "tests/pricing tests/column_generation/test_column_generation.py",

@@ -519,3 +519,46 @@ def test_rows_of_a_fit_keep_their_weights(weighted: bool) -> None:
     weights, rows = rng.uniform(0.5, 2.0, 9), np.array([7, 1, 4])
     fit = DataFit(get_loss("huber"), target, weights if weighted else None)
     np.testing.assert_array_equal(fit.rows(rows).values(prediction[rows]), fit.values(prediction)[rows])
+
+
+@pytest.mark.parametrize("name", ["squared", "huber", "logistic"])
+def test_line_minimum_balances_slope_and_penalty(name: str) -> None:
+    rng = np.random.default_rng(0)
+    base, direction = rng.standard_normal((2, 9, 2))
+    target = np.sign(rng.standard_normal((9, 2)))
+    fit = DataFit(get_loss(name), target, rng.uniform(0.5, 2.0, 9))
+
+    def slope(t: float) -> float:
+        return float(np.vdot(direction, fit.gradient(base + t * direction)))
+
+    start = slope(0.0)
+    assert fit.line_minimum(base, direction, abs(start)) == 0.0
+    for sign in (1.0, -1.0):
+        t = fit.line_minimum(base, sign * direction, 0.5 * abs(start))
+        assert t * sign * start < 0.0
+        assert slope(sign * t) == pytest.approx(0.5 * start, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=str)
+def test_dual_values_of_weighted_fits_are_sums_also_where_entries_vanish(loss: Loss) -> None:
+    target, weights = np.array([[1.0], [-1.0], [1.0]]), np.array([0.5, 2.0, 1.5])
+    nu = np.array([[0.25], [0.0], [0.5]])
+    expected = -sum(w * loss.conjugate(-n / w, y) for w, n, y in zip(weights, nu, target, strict=True))
+    assert math.isfinite(expected)
+    assert DataFit(loss, target, weights).dual_value(nu) == pytest.approx(expected, rel=1e-14, abs=1e-15)
+
+
+@pytest.mark.parametrize("reach", [1e-5, 0.1, 1.0, 30.0])
+@pytest.mark.parametrize("name", ["logistic", "cross_entropy"])
+def test_mean_curvature_of_a_step_is_not_below_its_fraction(name: str, reach: float) -> None:
+    rng, loss = np.random.default_rng(0), get_loss(name)
+    prediction = 3.0 * rng.standard_normal((200, 3))
+    target = np.eye(3)[rng.integers(0, 3, 200)]
+    target = target if loss.coupled else 2.0 * target - 1.0
+    step = reach * rng.choice([-1.0, 1.0], (200, 3))
+    fraction = loss.curvature_fraction(reach)
+    assert 0.0 < fraction <= 1.0
+    slope, curvature = loss.gradient(prediction, target), loss.curvature(prediction, target)
+    values, moved = (loss.values(at, target).reshape(200, -1).sum(axis=1) for at in (prediction, prediction + step))
+    lower = values + np.sum(step * (slope + 0.5 * fraction * curvature.times(step)), axis=1)
+    assert np.all(moved >= lower - 1e-13 * (1.0 + values))
