@@ -199,19 +199,19 @@ def run(
 
 
 def by_message(failures: Sequence[tuple[Any, str]]) -> dict[str, list[Any]]:
-    """Return the cases that failed by their errors; those without data count as one error, that of the first."""
-    found: dict[str, list[Any]] = {}
+    """Return the cases that failed by their errors; those without data share the error of the first of them."""
+    cases: dict[str, list[Any]] = {}
     without: dict[str, None] = {}
     for case, message in failures:
         kind, _, text = message.partition(": ")
         if kind == DatasetError.__name__:
             without[text] = None
             message = next(iter(without))
-        found.setdefault(message, []).append(case)
+        cases.setdefault(message, []).append(case)
     if len(without) > 1:
         first, others = next(iter(without)), len(without) - 1
-        found[f"{first}; {others} other file{'s' * (others > 1)} cannot be read either"] = found.pop(first)
-    return found
+        cases[f"{first}; {others} other file{'s' * (others > 1)} cannot be read either"] = cases.pop(first)
+    return cases
 
 
 @app.command()

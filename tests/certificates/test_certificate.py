@@ -310,10 +310,9 @@ def test_proofs_are_no_part_of_the_value(solved: dict[str, Relaxation]) -> None:
 
 
 def test_what_is_called_optimal() -> None:
-    assert str(Certificate(4.0 - 1e-9, 4.0, "exact")) == (
-        "objective 4, globally optimal to relative gap 2.5e-10 (lower bound 3.999999999)"
-    )
-    assert str(Certificate(3.0, 4.0, "exact")) == ("objective 4, global optimum >= 3 (exact bound), gap 1 (25 %)")
+    assert "globally optimal to relative gap 2.5e-10" in str(Certificate(4.0 - 1e-9, 4.0, "exact"))
+    for part in ("objective 4", "optimum >= 3 (exact bound)", "gap 1 (25 %)"):
+        assert part in str(Certificate(3.0, 4.0, "exact"))
     assert "optimal to" not in str(Certificate(4.0, 4.0, "sdp"))
     for lower_bound, bound_type, proven in [(4.0, "exact", True), (3.999, "exact", False), (4.0, "sdp", False)]:
         assert Certificate(lower_bound, 4.0, bound_type).proven_optimal is proven

@@ -26,7 +26,7 @@ def features_of(problem: TrainingProblem, scale: float) -> FloatArray:
     """Return all entries of the matrices of the rows, (n, N^2), with the inputs multiplied by a scale."""
     scaled = TrainingProblem(scale * problem.X, problem.y, beta=problem.beta, activation=problem.activation)
     basis = np.eye(scaled.size)
-    products = [scaled.weight_map.forward(np.outer(one, other)) for one in basis for other in basis]
+    products = [scaled.weight_map.forward(np.outer(u, v)) for u in basis for v in basis]
     return np.stack(products, axis=1)
 
 
@@ -52,12 +52,12 @@ def left_out_errors(
     features: FloatArray, targets: FloatArray, weights: FloatArray, penalty: float, group: Any
 ) -> FloatArray:
     """Return the squared errors of regressions without each row, summed over equal rows and sorted."""
-    found = np.zeros(group.max() + 1)
+    errors = np.zeros(group.max() + 1)
     for i in range(len(features)):
         others = np.arange(len(features)) != i
         prediction = features[i] @ ridge(features[others], targets[others], weights[others], penalty)
-        found[group[i]] += weights[i] * np.sum((targets[i] - prediction) ** 2)
-    return np.sort(found)
+        errors[group[i]] += weights[i] * np.sum((targets[i] - prediction) ** 2)
+    return np.sort(errors)
 
 
 @pytest.mark.parametrize("activation", [None, "relu_like"])

@@ -302,19 +302,19 @@ QUOTED = {
 
 
 def quotes(records: Records) -> dict[str, str]:
-    found = {}
+    quoted = {}
     for record in where(records, set=MNIST):
-        found["images"] = image_rows(record.measured)
+        quoted["images"] = image_rows(record.measured)
     measured = {r.case["model"]: r.measured for r in where(records, set=SETS[0])}
     if not measured.keys() >= QUOTED.keys():
-        return found
+        return quoted
 
     def on(machine: str, m: dict[str, Any]) -> str:
         return ", ".join(f"{m[f'{machine}_{what}']:,}" for what in ("flash", "ram", "time"))
 
     rows = [(words, measured[model]) for model, words in QUOTED.items()]
     lines = [table_row(words, f"{100 * m['test']:.1f} %", on("avr", m), on("m3", m)) for words, m in rows]
-    return found | {"guide": "\n".join(lines)}
+    return quoted | {"guide": "\n".join(lines)}
 
 
 def image_rows(measured: dict[str, Any]) -> str:

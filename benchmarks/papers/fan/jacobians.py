@@ -14,7 +14,7 @@ from qsdp.baselines._layers import TrainedLayer
 from qsdp.exceptions import InvalidInputError
 from qsdp.networks import QuadraticForm
 
-__all__ = ["amplification", "input_jacobian", "layer_jacobian", "output_range"]
+__all__ = ["amplification", "input_jacobian", "layer_jacobian", "output_change", "output_range"]
 
 
 def layer_jacobian(form: QuadraticForm, X: FloatArray) -> FloatArray:
