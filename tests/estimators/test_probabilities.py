@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from qsdp import (
 from qsdp.datasets import load_bundled
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import SquaredHinge
+from qsdp.relaxation.backends import BACKENDS
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((90, 3))
@@ -153,13 +155,15 @@ def test_warm_starts_of_other_shapes_are_cold() -> None:
 
 
 def test_a_start_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from qsdp import pipeline
+    backend, started = BACKENDS["interior"], []
 
-    starts = []
-    original = pipeline.solve_relaxation
-    monkeypatch.setattr(pipeline, "solve_relaxation", lambda *a, **k: (starts.append(k["start"]), original(*a, **k))[1])
-    model = QuantizedNetworkRegressor(beta="5%", encoding="standard", warm_start=True)
-    first = model.fit(X, REAL).result_.relaxation
+    def solve(instance: Any, settings: Any) -> Any:
+        started.append(settings.start is not None)
+        return backend.solve(instance, settings)
+
+    monkeypatch.setitem(BACKENDS, "interior", replace(backend, solve=solve))
+    model = QuantizedNetworkRegressor(beta="5%", encoding="standard", warm_start=True, solver="interior")
+    model.fit(X, REAL)
     model.fit(X, REAL + 0.01 * X[:, 0])
     model.set_params(warm_start=False).fit(X, REAL)
-    assert starts == [None, first, None]
+    assert started == [False, True, False]

@@ -1,6 +1,7 @@
 """Progress bars of long calls: what they show, and that nothing else depends on them."""
 
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import qsdp
 from qsdp.baselines import TrainedLayer, quantize_layers
 from qsdp.exceptions import InvalidTypeError
+from qsdp.relaxation.backends import BACKENDS
 
 X, Y = qsdp.datasets.make_planted(n=60, d=5, n_neurons=3, random_state=0)
 PROBLEM = qsdp.TrainingProblem(X, Y, beta=0.5)
@@ -63,13 +65,15 @@ def test_errors_of_arguments_are_those_of_silent_calls():
 
 
 def test_an_error_in_a_stage_ends_the_display(capfd, monkeypatch):
-    def explode(*_, **__):
+    def explode(*_):
         raise RuntimeError("here")
 
-    monkeypatch.setattr("qsdp.choosing.width.sample_network", explode)
-    with pytest.raises(RuntimeError, match="here"):
-        qsdp.solve_and_sample(X, Y, verbose=True)
-    assert "sample" in capfd.readouterr().err
+    with monkeypatch.context() as patch:
+        for name, backend in BACKENDS.items():
+            patch.setitem(BACKENDS, name, replace(backend, solve=explode))
+        with pytest.raises(RuntimeError, match="here"):
+            qsdp.solve_and_sample(X, Y, verbose=True)
+    assert "solve" in capfd.readouterr().err
     qsdp.solve_relaxation(PROBLEM, verbose=True)
     assert list(stages_of(capfd.readouterr().err)) == ["solve"]
 
