@@ -44,7 +44,7 @@ from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem, check_problem
 from qsdp.relaxation import Relaxation
 from qsdp.relaxation.backends import CONIC_BACKENDS, Settings, check_solver, run_conic
-from qsdp.relaxation.conic_program import ConicProgram, two_block
+from qsdp.relaxation.backends.conic import ConicProgram, two_block
 from qsdp.relaxation.instance import Instance
 from qsdp.relaxation.scaled import ScaledProblem
 from qsdp.relaxation.solution import CHANGED, PRINTED, finish

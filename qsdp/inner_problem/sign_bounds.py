@@ -33,8 +33,7 @@ from qsdp._utils.validation import (
     read_only,
 )
 from qsdp.exceptions import InvalidInputError
-from qsdp.inner_problem.form import Form, embedded, supported
-from qsdp.inner_problem.search import BoundSearch, DualPair, SearchOptions
+from qsdp.inner_problem.search import BoundSearch, DualPair, Form, SearchOptions, embedded, supported
 
 __all__ = ["InnerBound", "dominating_weights", "grothendieck_bound", "maxcut_bound", "uninterrupted"]
 

@@ -14,7 +14,7 @@ from qsdp._utils.summary import first_few
 from qsdp._utils.tuning import MAX_STEPS
 from qsdp._utils.validation import FloatArray
 from qsdp.exceptions import InvalidInputError
-from qsdp.losses._entropy import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
+from qsdp.losses._logistic import LOGARITHM_ROUNDINGS, entropies, secant_slope, shrinkage
 from qsdp.losses._loss import (
     CHECKED_ROUNDINGS,
     MIN_CURVATURE,

@@ -12,8 +12,7 @@ from qsdp._utils.stored import Checks, checked, is_list, is_positive, is_text
 from qsdp.block_layout import check_layout
 from qsdp.exceptions import StorageError
 from qsdp.networks.storage import read_archive, write_archive
-from qsdp.statistics.basis import Basis
-from qsdp.statistics.moments import PackedSums, n_monomials, packed_size
+from qsdp.statistics.moments import Basis, PackedSums, n_monomials, packed_size
 from qsdp.statistics.sample import Rows, RowSample
 
 __all__ = ["STATISTICS_KIND", "read_statistics", "write_statistics"]

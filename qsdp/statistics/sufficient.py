@@ -33,10 +33,9 @@ from qsdp.blocks import Blocks
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.losses import Loss
 from qsdp.problem import TrainingProblem
-from qsdp.statistics.basis import Basis
 from qsdp.statistics.batches import add_batches, is_empty, streams
 from qsdp.statistics.dask_rows import dask_rows
-from qsdp.statistics.moments import PackedSums, monomials, n_monomials, reduced_blocks, reduced_rows
+from qsdp.statistics.moments import Basis, PackedSums, monomials, n_monomials, reduced_blocks, reduced_rows
 from qsdp.statistics.sample import Rows, RowSample, check_finite
 from qsdp.statistics.statistics_files import read_statistics, write_statistics
 from qsdp.training_data import QuadraticModel

@@ -26,7 +26,7 @@ from qsdp.certificates.proof import (
 from qsdp.exceptions import InvalidInputError
 from qsdp.lifting import QuadraticMap
 from qsdp.losses import LOSSES, DataFit, Huber, Logistic, Loss
-from qsdp.losses._entropy import logarithm
+from qsdp.losses._logistic import logarithm
 from qsdp.pricing import BoundTree, Leaf, LeafCuts
 from qsdp.pricing.bound_trees import check_tree, root_tree
 from qsdp.roundoff import VerifiedSums, semidefinite_shift

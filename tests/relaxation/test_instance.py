@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp import BilinearNetwork, TrainingProblem
 from qsdp.losses import CrossEntropy, Huber, Loss, get_loss
-from qsdp.relaxation.conic_program import two_block
+from qsdp.relaxation.backends.conic import two_block
 from qsdp.relaxation.instance import Instance, Reduction
 
 pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")

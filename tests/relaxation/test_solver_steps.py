@@ -180,7 +180,9 @@ def test_both_ways_of_a_squared_loss_have_the_same_optimum(monkeypatch):
     problem = qsdp.TrainingProblem(rng.standard_normal((80, 10)), rng.standard_normal(80), beta=1.0)
     found = []
     for factored in (True, False):
-        monkeypatch.setattr("qsdp.relaxation.solvers.interior.setup.takes_factor", lambda data, way=factored: way)
+        monkeypatch.setattr(
+            "qsdp.relaxation.solvers.interior.interior_point.takes_factor", lambda data, way=factored: way
+        )
         found.append(qsdp.solve_relaxation(problem, solver="interior", tol=1e-9))
     assert all(relaxation.status == "optimal" for relaxation in found)
     assert max(one.lower_bound for one in found) <= min(one.objective for one in found)

@@ -35,10 +35,9 @@ from qsdp.relaxation.solvers.interior import unfit
 from qsdp.relaxation.solvers.interior.cone import LinAlgError
 from qsdp.relaxation.solvers.interior.coordinates import Coordinates
 from qsdp.relaxation.solvers.interior.fits import JoinedFit, SlackFit, fit_of
-from qsdp.relaxation.solvers.interior.interior_point import cold_start
+from qsdp.relaxation.solvers.interior.interior_point import FactorCache, cold_start
 from qsdp.relaxation.solvers.interior.newton_system import Newton, Sides, Steps, factored_with_shifts, solved
 from qsdp.relaxation.solvers.interior.predictor_corrector import State, advance
-from qsdp.relaxation.solvers.interior.setup import FactorCache
 from qsdp.roundoff import gamma, semidefinite_shift
 
 __all__ = ["CutNewton", "CuttingPlanes"]
