@@ -18,6 +18,7 @@ from qsdp.encoding.additive_blocks import AdditiveBlocks
 from qsdp.encoding.expressions import Expression
 from qsdp.encoding.fitting import CUT
 from qsdp.encoding.steps import identity, through_steps
+from qsdp.encoding.table_encoding import Encoding
 from qsdp.estimators.centring import InputMoments
 from qsdp.estimators.effects import Effect, Effects, contributions_about
 from qsdp.estimators.input_encoding import makes_blocks
@@ -195,17 +196,23 @@ class Explained(_QuantizedNetwork):
             An input is made of several columns or of unknown ones, as by a transformer of another package.
         """
         check_is_fitted(self)
-        form = self._form(self.target_scaling_)
-        columns = self._names(names)
+        self._encoding_of(self._names(names))
+        return self._explanation(self.effects(X, sample_weight=sample_weight, names=names), output)
+
+    def _encoding_of(self, columns: Sequence[str]) -> Encoding:
+        """Return the inputs as expressions in the columns; raise InvalidInputError if one is made of several."""
         try:
-            encoding = through_steps(identity(columns), [self._columns_encoder])
+            return through_steps(identity(columns), [self._columns_encoder])
         except ExportError as error:
             raise InvalidInputError(
                 f"explain requires inputs that are made of one column each ({error}); "
                 "effects() has sizes of effects of the outputs of a transformer"
             ) from None
-        effects = self.effects(X, sample_weight=sample_weight, names=names)
-        k = effects.number(output)
+
+    def _explanation(self, effects: Effects, output: int | str) -> Explanation:
+        """Explain one output by its effects."""
+        form, columns = self._form(self.target_scaling_), effects.columns
+        encoding, k = self._encoding_of(columns), effects.number(output)
         selected = effects.output(k)
         slopes = form.parts[1][k]
         # By number, since names of columns may repeat.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import numpy.typing as npt
 from qsdp._utils.summary import first_few, format_count, format_percent
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
-from qsdp.estimators.effects import Effects
+from qsdp.encoding.reading_rule import DATE
+from qsdp.estimators.explanation import ExplainedColumn, Explanation
 from qsdp.losses import get_loss
-from qsdp.report._scatter import scatter
+from qsdp.report._scatter import CURVE_SIZE, curve, scatter
 from qsdp.report.figures import show_measure, stored_sizes
 from qsdp.report.rivals import mean_and_error, rivals_of
 from qsdp.report.sizes import encoding_bits
@@ -22,10 +23,10 @@ from qsdp.tables.scored import ScoredRows, class_names
 
 __all__ = ["facts_of_model", "facts_of_rows", "measures", "scores_of"]
 
-#: Largest number of classes in a confusion matrix, of columns in the grid of interactions, and of points in a plot.
+#: Largest number of classes that are shown in detail, of columns with curves, and of points in a plot.
 _CLASSES, _COLUMNS, _POINTS = 12, 10, 1000
 
-#: Largest number of bars.
+#: Largest number of bars, of categories of a column, and of interactions.
 _BARS = 12
 
 #: Classes are uneven if the largest has this many times the rows of the smallest; two, because chance makes less.
@@ -119,7 +120,7 @@ def facts_of_rows(parts: list[ScoredRows], problem: Any, size: str) -> dict[str,
              for part in parts]  # fmt: skip
     facts = {
         "rows": last.name,
-        "effects": _effects(parts[0].model.effects(parts[0].table, sample_weight=parts[0].weights), parts[0].name),
+        "effects": _effects(parts[0]),
         "measure": names[0],
         "uneven": names[0] == "balanced accuracy",
         "scores": table,
@@ -208,21 +209,56 @@ def _errors(rows: ScoredRows) -> dict[str, Any]:
 # -- effects -----------------------------------------------------------------------------------------------
 
 
-def _effects(effects: Effects, rows: str) -> dict[str, Any]:
-    """Return importances of columns on rows, and sizes of main effects and interactions."""
-    G = len(effects.columns)
-    main = np.sqrt((effects.main.reshape(-1, G) ** 2).sum(axis=0))
-    pairs = np.sqrt((effects.interactions.reshape(-1, G, G) ** 2).sum(axis=0))
-    order = np.argsort(-effects.importances, kind="stable")
-    some = order[: min(_COLUMNS, max(1, np.count_nonzero(effects.importances)))]
-    sizes = np.where(np.tri(len(some), k=-1, dtype=bool), np.nan, pairs[np.ix_(some, some)] + np.diag(main[some]))
+def _effects(rows: ScoredRows) -> dict[str, Any]:
+    """Return importances of columns on rows, and the explanations of outputs."""
+    effects, columns = rows.model.effects(rows.table, sample_weight=rows.weights), rows.model._columns_encoder
+    dates = {column.name for column in columns.encoding_.columns if column.kind == DATE}
+    outputs = [rows.model._explanation(effects, k) for k in range(min(len(effects.outputs), _CLASSES))]
     return {
-        "rows": rows,
-        "several": len(effects.outputs) > 1,
+        "rows": rows.name,
         "bars": _bars(effects.columns, effects.importances),
-        "names": [effects.columns[j] for j in some.tolist()],
-        "cells": _shaded(sizes, _short),
+        "outputs": [_explained(explanation, dates) for explanation in outputs],
+        "picture": CURVE_SIZE,
     }
+
+
+def _explained(explanation: Explanation, dates: Container[str]) -> dict[str, Any]:
+    """Return the columns of largest main effects with weights and curves, and the largest interactions."""
+    columns = [column for column in explanation.columns[:_COLUMNS] if column.size > 0.0]
+    values = [effect for column in columns for _, effect in column.curve]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    return {
+        "name": explanation.output,
+        "constant": explanation.constant,
+        "low": low,
+        "high": high,
+        "columns": [_drawn(column, low, high, column.name in dates) for column in columns],
+        "interactions": [
+            (pair.name, _short(pair.size), format_percent(pair.fraction))
+            for pair in explanation.interactions[:_BARS]
+            if pair.size > 0.0
+        ],
+    }
+
+
+def _drawn(column: ExplainedColumn, low: float, high: float, is_date: bool) -> dict[str, Any]:
+    """Return what the page shows of a column: weights of numbers, and a curve or effects of categories."""
+    numbers = [point for point in column.curve if type(point[0]) is float]
+    others = sorted((point for point in column.curve if type(point[0]) is not float), key=lambda point: -abs(point[1]))
+    slope = [f"weight {_short(weight)}" for term, weight in column.weights if term == column.name and numbers]
+    steps = sum(term.startswith(f"{column.name} > ") for term, _ in column.weights)
+    drawn: dict[str, Any] = {
+        "name": column.name,
+        "size": _short(column.size),
+        "weights": ", ".join([*slope, *([f"{steps} step{'s' * (steps > 1)}"] if steps else [])]),
+        "others": [("missing" if value is None else str(value), _short(effect)) for value, effect in others[:_BARS]],
+        "points": "",
+    }
+    if numbers:
+        x, y = np.array(numbers).T
+        ends = [str(np.datetime64(round(end), "D")) if is_date else _short(end) for end in (x[0], x[-1])]
+        drawn["ends"], (drawn["points"], drawn["zero"]) = ends, curve(x, y, low, high)
+    return drawn
 
 
 def _bars(names: Sequence[str], importances: FloatArray) -> list[tuple[str, float, str]]:
@@ -239,4 +275,4 @@ def _shaded(values: FloatArray, show: Callable[[float], str]) -> list[list[tuple
 
 
 def _short(size: float) -> str:
-    return f"{size:,.0f}" if 1000.0 <= size < 1e9 else f"{size:.4g}"
+    return f"{size:,.0f}" if 1000.0 <= abs(size) < 1e9 else f"{size:.4g}"

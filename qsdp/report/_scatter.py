@@ -1,4 +1,4 @@
-"""Coordinates of a scatter plot with equal axes for the template of the page, in SVG units."""
+"""Coordinates of a scatter plot with equal axes, and of curves, for the template of the page, in SVG units."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 
 from qsdp._utils.validation import FloatArray
 
-__all__ = ["scatter"]
+__all__ = ["CURVE_SIZE", "curve", "scatter"]
 
 #: Size of the picture and the vertical ends of its axes, in units in which a letter is 13 high.
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 440, 270, 12, 226
+
+#: Width and height of the picture of a curve.
+CURVE_SIZE = (200, 80)
 
 #: Width of a character of a label, and of the space around labels; wider ones only move the axes.
 _CHARACTER, _SPACE = 7.5, 16
@@ -50,6 +53,15 @@ def scatter(x: FloatArray, y: FloatArray, **texts: str) -> dict[str, Any]:
         "points": list(zip(across(x), up(y), strict=True)),
         **texts,
     }
+
+
+def curve(x: FloatArray, y: FloatArray, low: float, high: float) -> tuple[str, float]:
+    """Return the points of a polyline over the range of x, with y from `low` to `high`, and the height of zero."""
+    width, height = CURVE_SIZE
+    across = width * (x - x[0]) / (x[-1] - x[0] or 1.0)
+    up = height * (high - np.append(y, 0.0)) / (high - low or 1.0)
+    points = " ".join(f"{first:.1f},{second:.1f}" for first, second in zip(across, up[:-1], strict=True))
+    return points, round(float(up[-1]), 1)
 
 
 def _ticks(low: float, high: float) -> tuple[list[float], list[str]]:

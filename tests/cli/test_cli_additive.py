@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +60,51 @@ def test_fit_and_predict(additive: tuple[Path, dict[str, str]], target: str) -> 
         np.testing.assert_allclose(np.array(found, dtype=float), expected, rtol=1e-12)
     else:
         assert found == [str(label) for label in expected.tolist()]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_page_has_weights_curves_and_interactions(additive: tuple[Path, dict[str, str]], target: str) -> None:
+    folder, _ = additive
+    model, table = qsdp.load(folder / f"{target}.qsdp"), read_table(folder / TARGETS[target][0])
+    report = make_report(folder / f"{target}.qsdp", folder / TARGETS[target][0])
+    page, outputs = html.unescape(report.to_html()), report.facts["judged"]["effects"]["outputs"]
+    fitted, _ = split(table, target)
+    assert len(outputs) == (3 if target == "kind" else 1)
+    # Outputs are folded, and each is on the page.
+    sections = page.partition("<h2>Effects of the columns")[2].partition("<h2>Size")[0].split('<div class="curves">')
+    assert len(sections) == len(outputs) + 1
+    curves = 0
+    for k, section in enumerate(sections[1:]):
+        explanation = model.explain(inputs(model, fitted), output=k)
+        shown = [column for column in explanation.columns if column.size > 0.0]
+        captions = re.findall(r"<figcaption><strong>(.*?)</strong> size (\S+?)(?:; (.*?))?</figcaption>", section)
+        assert [(name, size) for name, size, _ in captions] == [(c.name, f"{c.size:.4g}") for c in shown]
+        values = [effect for column in shown for _, effect in column.curve]
+        drawn = iter(re.findall(r'<polyline class="line" points="(.*?)"', section))
+        for column, (_, _, weights) in zip(shown, captions, strict=True):
+            x, y = np.array([point for point in column.curve if isinstance(point[0], float)]).reshape(-1, 2).T
+            for value, effect in column.curve:
+                name = "missing" if value is None else str(value)
+                if not isinstance(value, float):
+                    assert re.search(
+                        rf">{re.escape(name)}</th>\s*<td class=\"number\">{re.escape(f'{effect:.4g}')}<", section
+                    )
+            if len(x):
+                points = np.array([point.split(",") for point in next(drawn).split()], dtype=float)
+                # The widths and heights of pictures are 200 and 80, with the largest effect on top.
+                np.testing.assert_allclose(points[:, 0], 200 * (x - x[0]) / (x[-1] - x[0]), atol=0.051)
+                heights = 80 * (max(values) - y) / (max(values) - min(values))
+                np.testing.assert_allclose(points[:, 1], heights, atol=0.051)
+                slopes = [f"weight {weight:.4g}" for term, weight in column.weights if term == column.name]
+                steps = sum(">" in term for term, _ in column.weights)
+                slopes += [f"{steps} step{'s' if steps > 1 else ''}"] if steps else []
+                assert weights == ", ".join(slopes)
+                curves += 1
+        assert next(drawn, None) is None
+        pairs = [effect for effect in explanation.interactions if effect.size > 0.0]
+        listed = re.findall(r'<th scope="row">(\S+ \* \S+)</th>\s*<td class="number">(\S+)</td>', section)
+        assert listed == [(effect.name, f"{effect.size:.4g}") for effect in pairs[:12]]
+    assert curves or target == "price"
 
 
 @pytest.mark.parametrize("bound_type", ["sdp", "exact"])
