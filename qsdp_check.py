@@ -14,6 +14,10 @@ Whose data.  With --data, every field that says what the data are comes from the
 those of the certificate are dropped before anything is computed (`DATA_FIELDS`).  Arrays are cast to float64 or int64
 once, when they are read, and refused if a value changes by it; no arithmetic happens in a type that a file chose.
 
+Centred data.  How rows and targets were made of samples (the encoding, the means that were subtracted) is stated, not
+checked.  Whether all columns of packed rows and of targets have the weighted mean zero, to 1e-9 of their weighted mean
+magnitude, is computed and printed for a squared loss: an intercept without a price is then zero for every network.
+
 A file of rows that came in batches has no data and no nu.  Matrices S_k of predictions t = <A(x_i), S_k> give the dual
 vector, nu_i = w_i sum_k c_k times minus the derivative at t of the loss, or of its Moreau envelope for a positive step.
 
@@ -1437,12 +1441,34 @@ def described(f: Fields, source: str, digest: str) -> list[tuple[str, str]]:
         lines.append(("patches", f"{geometry}; {note}"))
     weights = f"sample weights from {source}" if "sample_weight" in f else "all sample weights one"
     if data == "X and y":
+        if "sizes" in f:
+            weights += ", all columns centred, as for a free intercept" * is_centred(f)
+            weights += f"; how they were made of samples is {stated}" * (source == "the certificate")
         lines += [("data", f"X and y from {source}, {weights}"), ("sha256", f"{digest} of these data, computed")]
     else:
         errors = f"up to a rounding of {float(f['rounding']):.2g}"
         lines += [("data", f"{data} from {source}; that they are those of samples, {errors}, is {stated}")]
         lines += [("sha256", f"{digest} of these {data}, computed")]
     return lines
+
+
+def is_centred(f: Fields) -> bool:
+    """Whether the loss is squared, and all columns of rows and targets have a weighted mean of zero, but for rounding."""
+    if str(f["loss"]) != "squared":
+        return False
+    w = f.get("sample_weight", np.ones(len(f["X"])))
+    w = w / w.max()
+    for A in (f["X"], f["y"]):
+        # Sums of large numbers would overflow, and a copy of all rows may not fit into memory.
+        scale, step = max(A.max(), -A.min()) or 1.0, max(1, 2**20 // A[0].size)
+        sums = sizes = np.zeros(A.shape[1:])
+        for i in range(0, len(A), step):
+            part = A[i : i + step] / scale
+            sums = sums + w[i : i + step] @ part
+            sizes = sizes + w[i : i + step] @ np.abs(part)
+        if not np.all(np.abs(sums) <= TOLERANCE * sizes):
+            return False
+    return True
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -105,7 +105,8 @@ class Certificate(Summarized, Gap):
             Whether to store X and y. If False, only their SHA-256 is stored, and checking the file requires the data.
             Rows that were read in batches are never stored. For the squared loss on blocks, "sums" stores sums over the
             samples, from which the checker proves the bound; without the data, it trusts them. Blocks of more than 64
-            MiB are stored as sums where possible, else as their SHA-256.
+            MiB are stored as sums where possible, else as their SHA-256. Rows and targets are those of the training
+            problem: how they were made of samples, for example centred by an additive model, is stated, not checked.
 
         Raises
         ------

@@ -328,3 +328,35 @@ def test_networks_of_other_blocks_are_refused() -> None:
     problem = random_problem(3, real=True)
     with pytest.raises(InvalidInputError, match="network must be on blocks of sizes"):
         qsdp.certify(network_for(random_problem(5, real=True)), problem)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_said_of_centred_rows(weighted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3)) + 2.0
+    y = 10.0 + X[:, 0] + X[:, 1] * X[:, 2]
+    weights = rng.uniform(0.5, 2.0, 60) if weighted else None
+    model = qsdp.QuantizedNetworkRegressor(encoding="additive", beta="20%", random_state=0).fit(X, y, weights)
+    problem, network = model.result_.problem, model.network_
+    rows, targets = problem.X.rows, problem.y
+    # The intercept is free: both are centred.
+    assert np.abs(np.average(rows, axis=0, weights=weights)).max() < 1e-12
+    assert abs(np.average(targets, weights=weights)) < 1e-12
+    used = {} if weights is None else {"sample_weight": problem.sample_weight}
+    centred, stated = "all columns centred", "how they were made of samples is stated, not checked"
+    moved = rows + 1e-6 * np.eye(rows.shape[1])[-1]
+    for name, (of_rows, of_targets), expected in (
+        ("centred", (rows, targets), True),
+        ("other rows", (moved, targets), False),
+        ("other targets", (rows, targets + 1e-6), False),
+    ):
+        blocks = qsdp.Blocks(of_rows, problem.X.sizes, problem.X.kinds, problem.X.omega)
+        other = qsdp.TrainingProblem(blocks, of_targets, beta=problem.beta, **used)
+        qsdp.certify(network, other).save(tmp_path / "c")
+        np.savez(tmp_path / "data.npz", X=of_rows, y=of_targets, **used)
+        for options in ([], ["--data", str(tmp_path / "data.npz")]):
+            assert qsdp_check.main([str(tmp_path / "c"), *options]) == 0, name
+            said = capsys.readouterr().out
+            assert (centred in said) == expected, name
+            # Of other data, the user knows how they were made.
+            assert (stated in said) == (not options), name
