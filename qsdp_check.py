@@ -1453,7 +1453,7 @@ def described(f: Fields, source: str, digest: str) -> list[tuple[str, str]]:
 
 
 def is_centred(f: Fields) -> bool:
-    """Whether the loss is squared, and all columns of rows and targets have a weighted mean of zero, but for rounding."""
+    """Whether the loss is squared and all columns of rows and targets have a weighted mean of zero, up to rounding."""
     if str(f["loss"]) != "squared":
         return False
     w = f.get("sample_weight", np.ones(len(f["X"])))
