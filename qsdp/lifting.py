@@ -248,10 +248,10 @@ class QuadraticMap(DataMap):
         """Approximate number of floating-point operations of the values, or of the adjoint, of columns."""
         return 2.0 * self.X.size * n_columns
 
-    def inner_products(self, other: QuadraticMap | None = None) -> FloatArray:
-        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for rows i and rows j, maybe of another map."""
+    def inner_products(self, other: QuadraticMap) -> FloatArray:
+        r"""Return :math:`\langle \mathcal{X}_i, \mathcal{X}_j \rangle` for rows i and rows j of another map."""
         a, b, c = self.coefficients
-        products: FloatArray = self.X @ (self if other is None else other).X.T
+        products: FloatArray = self.X @ other.X.T
         if not self.lifted:
             products *= a
             products *= products

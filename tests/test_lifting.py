@@ -126,7 +126,7 @@ def test_inner_products_and_features_against_explicit_matrices(coefficients: Any
     features, N = data.features(), data.size
     assert features.shape == (5, N * (N + 1) // 2)
     np.testing.assert_allclose(features @ features.T, expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(data.inner_products(), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(data.inner_products(data), expected, rtol=1e-12, atol=1e-12)
 
 
 @maps

@@ -76,11 +76,6 @@ class Master:
         used = self.weights > SMALL * self.weights.max(initial=0.0)
         return int((used & (self.atoms.block < self.instance.map.n_blocks)).sum())
 
-    @property
-    def nu(self) -> FloatArray:
-        """Dual vector (n, C) of the last solution or of `smooth_dual`, in units of the instance."""
-        return self.program.lifted(self._dual)
-
     def pull(self) -> tuple[FloatArray, FloatArray]:
         """Return the matrices (K, N, N) of the dual vector and its sums over columns with real weights (C, p).
 
