@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.main_memory import require_memory
 from qsdp._utils.outputs import squeezed
-from qsdp._utils.parallel import chunks, count_jobs, in_threads
+from qsdp._utils.parallel import chunks, count_jobs, in_threads, require_memory
 from qsdp._utils.validation import FloatArray, RandomState, check_choice, check_integer, check_random_state, read_only
 from qsdp.exceptions import InvalidInputError, InvalidTypeError
 from qsdp.networks import BilinearNetwork

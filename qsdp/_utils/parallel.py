@@ -1,11 +1,13 @@
-"""Division of work over many samples or neurons into chunks and threads."""
+"""Division of work over many samples or neurons into chunks and threads, and refusal of what exceeds the memory."""
 
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -13,7 +15,9 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from qsdp._utils import deadline
 from qsdp._utils.progress import ProgressBar
+from qsdp._utils.summary import in_units
 from qsdp._utils.validation import check_jobs
+from qsdp.exceptions import InvalidInputError
 
 __all__ = [
     "CACHE_FLOATS",
@@ -25,7 +29,10 @@ __all__ = [
     "chunks",
     "count_jobs",
     "few_threads",
+    "format_bytes",
     "in_threads",
+    "main_memory",
+    "require_memory",
 ]
 
 #: Floats of one temporary array, 8 MiB: full speed of linear algebra, and still in the cache.
@@ -41,6 +48,10 @@ CACHE_FLOATS = 2**18
 LARGE_FLOATS = 2**22
 
 Item = TypeVar("Item")
+
+
+#: File with the memory limit of a container on Linux.
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 def chunks(count: int, floats: int, minimum: int = 1, work: int | None = None) -> list[slice]:
@@ -110,3 +121,33 @@ def few_threads(*, small: bool) -> AbstractContextManager[object]:
 def _controller() -> ThreadpoolController:
     # Finding the libraries takes longer than a small polish.
     return ThreadpoolController()
+
+
+@functools.lru_cache(maxsize=1)
+def main_memory() -> float:
+    """Return the bytes of main memory, of the machine or the container; infinity if unknown."""
+    try:
+        machine = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        machine = math.inf
+    try:
+        return min(machine, float(_CONTAINER.read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        # There is no container, or its limit is the word "max".
+        return machine
+
+
+def require_memory(needed: float, work: str, size: str, advice: str) -> None:
+    """Raise `InvalidInputError` if `work` on data of a `size` needs more bytes than the main memory has."""
+    there = main_memory()
+    if needed > there:
+        raise InvalidInputError(
+            f"problem must fit into memory: {work} takes {format_bytes(needed)} at least for {size}, there "
+            f"are {format_bytes(there)}; {advice}"
+        )
+
+
+def format_bytes(count: float) -> str:
+    """Format a number of bytes, such as "3.2 GB"."""
+    amount, unit = in_units(count, ["bytes", "kB", "MB", "GB", "TB"], 1e3)
+    return f"{amount:.3g} {unit}"

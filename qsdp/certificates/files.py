@@ -18,8 +18,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from qsdp._utils.atomic_files import check_path, write_whole
-from qsdp._utils.file_kinds import another_kind
+from qsdp._utils.atomic_files import another_kind, check_path, write_whole
 from qsdp._utils.numeric import EPS, ROUNDING
 from qsdp._utils.parallel import chunks
 from qsdp._utils.tuning import FAR

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.gap import relative
-from qsdp._utils.main_memory import main_memory
 from qsdp._utils.numeric import ROUNDING
+from qsdp._utils.parallel import main_memory
 from qsdp._utils.tuning import MAX_SIDE, NEGLIGIBLE, SMALL
 from qsdp._utils.validation import FloatArray
 from qsdp.column_generation._packed_program import PackedProgram, suits_packed

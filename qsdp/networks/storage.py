@@ -18,8 +18,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from qsdp._utils.atomic_files import check_path, write_whole
-from qsdp._utils.file_kinds import BEGINNING, another_kind
+from qsdp._utils.atomic_files import BEGINNING, another_kind, check_path, write_whole
 from qsdp.exceptions import StorageError
 
 __all__ = [

@@ -11,9 +11,8 @@ from joblib import delayed
 
 from qsdp._utils import deadline
 from qsdp._utils.arrays import check_device
-from qsdp._utils.main_memory import require_memory
 from qsdp._utils.numeric import ROUNDING
-from qsdp._utils.parallel import CountedParallel, few_threads
+from qsdp._utils.parallel import CountedParallel, few_threads, require_memory
 from qsdp._utils.progress import NO_BAR, ProgressBar, progress
 from qsdp._utils.tuning import SECOND
 from qsdp._utils.validation import check_integer, check_jobs, check_real, check_verbose, warn

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qsdp._utils.arrays import check_device
-from qsdp._utils.main_memory import format_bytes
-from qsdp._utils.parallel import chunks
+from qsdp._utils.parallel import chunks, format_bytes
 from qsdp._utils.progress import progress
 from qsdp._utils.tuning import MANY_ROWS
 from qsdp._utils.validation import (

@@ -16,7 +16,7 @@ def problem(n: int, d: int) -> qsdp.TrainingProblem:
 
 
 def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qsdp._utils.main_memory.main_memory", lambda: 32e9)
+    monkeypatch.setattr("qsdp._utils.parallel.main_memory", lambda: 32e9)
     large = problem(1000, 2000)
     start = time.perf_counter()
     with pytest.raises(InvalidInputError, match=r"problem must fit.*'scs' takes 48 GB.*1,000 samples, 2,000 inputs"):
@@ -26,7 +26,7 @@ def test_a_solver_of_sparse_matrices_is_refused_where_they_do_not_fit(monkeypatc
 
 def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     small = problem(10, 4)
-    monkeypatch.setattr("qsdp._utils.main_memory.main_memory", lambda: 1000.0)
+    monkeypatch.setattr("qsdp._utils.parallel.main_memory", lambda: 1000.0)
     X, y = small.X, small.y
     for fit in (
         lambda: qsdp.solve_relaxation(small),
@@ -39,7 +39,7 @@ def test_own_methods_count_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_proof_counts_the_matrices_that_it_decomposes(monkeypatch: pytest.MonkeyPatch) -> None:
     large = problem(10, 60)
-    monkeypatch.setattr("qsdp._utils.main_memory.main_memory", lambda: 0.4e6)
+    monkeypatch.setattr("qsdp._utils.parallel.main_memory", lambda: 0.4e6)
     network = qsdp.BilinearNetwork(np.ones((1, 60)), np.ones((1, 60)), np.ones(1))
     for prove in (qsdp.column_generation, lambda problem: qsdp.certify(network, problem, bound_type="exact")):
         with pytest.raises(InvalidInputError, match=r"a proof takes 473 kB .*60 inputs.* there are 400 kB"):
@@ -52,7 +52,7 @@ def test_neurons_that_do_not_fit_are_refused_before_the_solve(
 ) -> None:
     X = np.random.default_rng(0).normal(size=(30, 4))
     solved = qsdp.solve_and_sample(X, X[:, 0], beta=1.0, n_neurons=8)
-    monkeypatch.setattr("qsdp._utils.main_memory.main_memory", lambda: 1e6)
+    monkeypatch.setattr("qsdp._utils.parallel.main_memory", lambda: 1e6)
     monkeypatch.setattr("qsdp.pipeline.solve_relaxation", lambda *args, **kwargs: pytest.fail("it was solved"))
     message = rf"{work} takes .* at least for 100,000 neurons with 4 inputs and 1 outputs, there are 1 MB; take fewer n"
     with pytest.raises(InvalidInputError, match=message):
