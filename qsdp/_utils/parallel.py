@@ -47,11 +47,10 @@ CACHE_FLOATS = 2**18
 #: Floats of an array whose products should be few and large, 32 MiB.
 LARGE_FLOATS = 2**22
 
-Item = TypeVar("Item")
-
-
 #: File with the memory limit of a container on Linux.
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
+
+Item = TypeVar("Item")
 
 
 def chunks(count: int, floats: int, minimum: int = 1, work: int | None = None) -> list[slice]:
