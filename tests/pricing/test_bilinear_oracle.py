@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 import qsdp
 from qsdp._utils import deadline
 from qsdp.pricing import BilinearOracle
+from qsdp.pricing.branching import TreeSearch
 from qsdp.pricing.enumeration import Enumeration, signs_of
+from qsdp.pricing.pool import Pool, alternate
+from qsdp.pricing.scaling import Scaled
 
 
 def all_signs(n: int) -> np.ndarray:
@@ -242,6 +245,29 @@ def test_enumeration_visits_every_vector_above_the_level(n: int, half: bool, kin
         reached = np.concatenate(visited)
         assert len(np.unique(reached)) == len(reached)
         assert set(codes[values > level]) <= set(reached) <= set(codes)
+
+
+@pytest.mark.parametrize("fixed", [0, 1, 3])
+def test_enumerated_nodes_have_their_best_completion(fixed: int) -> None:
+    n = 13
+    scaled = Scaled.from_matrix(_gaussian(n), n)
+    for signs in all_signs(fixed) if fixed else np.zeros((1, 0)):
+        pool = Pool(scaled.M, 0.0, 1, 0.0, 0.0)
+        search = TreeSearch(scaled, pool, n)
+        assert search.enumerate(signs.astype(np.int8))
+        free = all_signs(n - fixed)
+        U = np.hstack([np.tile(signs, (len(free), 1)), free])
+        best = np.abs(U @ scaled.M[search.order]).sum(axis=1).max()
+        assert pool.best == pytest.approx(best, rel=1e-13)
+
+
+def test_alternation_ends_where_it_improves_no_side() -> None:
+    M = _gaussian(40)
+    starts = np.random.default_rng(0).choice([-1.0, 1.0], (50, 40))
+    U = alternate(M, starts)
+    V = np.sign(U @ M)
+    np.testing.assert_array_equal(np.sign(V @ M), U)
+    assert np.all(np.abs(U @ M).sum(axis=1) >= np.abs(starts @ M).sum(axis=1))
 
 
 def test_time_limit_leaves_a_bound() -> None:
