@@ -270,6 +270,17 @@ def test_alternation_ends_where_it_improves_no_side() -> None:
     assert np.all(np.abs(U @ M).sum(axis=1) >= np.abs(starts @ M).sum(axis=1))
 
 
+@pytest.mark.parametrize("max_atoms", [1, 3])
+def test_the_best_of_many_vectors_are_collected(max_atoms: int) -> None:
+    M, U = _gaussian(10), all_signs(10)
+    pool = Pool(M, 0.0, max_atoms, 0.0, 0.0)
+    values = pool.add(U)
+    # Versions of an atom differ by rounding.
+    best = np.unique(np.round(values, 9))[::-1][:max_atoms]
+    np.testing.assert_allclose(pool.values, best, rtol=1e-9)
+    np.testing.assert_allclose([u @ M @ v for u, v in zip(*map(np.float64, pool.pairs), strict=True)], best, rtol=1e-9)
+
+
 def test_time_limit_leaves_a_bound() -> None:
     # An hour would not do for the proof.
     M = _gaussian(60)
