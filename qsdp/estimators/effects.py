@@ -90,7 +90,8 @@ class Effects(Summarized, ReadOnlyArrays):
     be uncorrelated, and their variances would sum to the variance of f. This is the functional analysis of variance
     (Hoeffding, Sobol) for the product of the columns' distributions. It depends only on f as a function of the columns,
     not on the inputs that encode them. The sizes are computed on the data, where columns depend on each other, so
-    shares compare effects but do not divide the variance of f.
+    shares compare effects but do not divide the variance of f. Sizes and constants below 1e-12 of the largest size of
+    an output are rounding errors, and count as zero.
 
     Examples
     --------

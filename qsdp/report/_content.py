@@ -218,6 +218,7 @@ def _effects(rows: ScoredRows) -> dict[str, Any]:
         "rows": rows.name,
         "bars": _bars(effects.columns, effects.importances),
         "outputs": [_explained(explanation, dates) for explanation in outputs],
+        "number": len(effects.outputs),
         "picture": CURVE_SIZE,
     }
 
