@@ -28,6 +28,8 @@ Measured = Iterator[tuple[str, dict[str, Any]]]
 
 #: Neurons per output of the networks that are sampled.
 SIZES = (8, 16, 32, 64, 128)
+#: Penalties of the additive models of few bits, as shares of `beta_max`.
+SHARES = ("50%", "30%", "20%", "10%", "5%", "3%", "2%", "1%")
 #: Numbers of leaves of the decision trees of fixed size.
 LEAVES = (4, 16, 64, 256)
 _STRENGTHS = np.logspace(-4, 4, 9).tolist()
@@ -79,9 +81,11 @@ class Sample:
 # -- ours ------------------------------------------------------------------------------------------------
 
 
-def fitted(sample: Sample, encoding: str = "auto") -> tuple[qsdp.QuantizedNetworkClassifier, dict[str, Any]]:
-    """Return a network fitted to the training rows with an encoding, and its measurements."""
-    model = qsdp.QuantizedNetworkClassifier(encoding=encoding, random_state=sample.seed)
+def fitted(
+    sample: Sample, encoding: str = "auto", beta: str = "auto"
+) -> tuple[qsdp.QuantizedNetworkClassifier, dict[str, Any]]:
+    """Return a network fitted to the training rows with an encoding and a beta, and its measurements."""
+    model = qsdp.QuantizedNetworkClassifier(encoding=encoding, beta=beta, random_state=sample.seed)
     _, seconds = timed(lambda: model.fit(sample.split.X, sample.split.y))
     return model, {**measured_network(sample, model), "seconds": seconds}
 
@@ -92,6 +96,12 @@ def default_network(sample: Sample) -> Measured:
     yield "default", default
     yield from logistic_of_inputs(sample, model.encoder_.inputs_, "default logistic")
     yield from boosting_of_size(sample, default["bits"], "boosting, bits of default")
+
+
+def few_bits(sample: Sample) -> Measured:
+    """Yield default networks with larger penalties, which leave fewer weights and neurons."""
+    for share in SHARES:
+        yield f"default, beta = {share}", fitted(sample, beta=share)[1]
 
 
 def standard_networks(sample: Sample) -> Measured:

@@ -36,7 +36,7 @@ PACKAGES = {
     "ConTree": ("pycontree", "1.0.8"),
     "FasterRisk": ("fasterrisk", "0.1.10"),
 }
-TREES = ("STreeD", "ConTree")
+TREES, SCORES = ("STreeD", "ConTree"), "FasterRisk"
 #: CPU seconds of a rival. Half as many end FasterRisk before scores of five terms.
 LIMIT = 10.0
 #: Largest integer of a score, the default of FasterRisk.

@@ -18,13 +18,16 @@ Optimal decision trees ("STreeD", "ConTree") and sparse scores ("FasterRisk", fo
 since they are measured on one split of each set, and not on the four sets of more than 2,000 training rows. They run in
 environments of their own (`methods/proven_rivals.py`) with their own thresholds, and choose their sizes on the same
 folds. Each has 10 s of CPU time for the choice and the last fit; the means have the seconds of the default network,
-too. FasterRisk has no time limit and ends with the fit during which the time is up. Trees have at most depth 4.
+too. FasterRisk has no time limit and ends with the fit during which the time is up. Trees have at most depth 4. At
+equal bits, each is compared with the largest of several additive models that is no larger: "default, beta = 10%" is the
+default network with a penalty of this share of `beta_max`, of which larger ones leave fewer weights and neurons.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from operator import eq, gt, lt
 from typing import Any
 
 import numpy as np
@@ -43,7 +46,7 @@ from benchmarks.machinery.common import (
 from benchmarks.machinery.verdicts import REPETITIONS, Claim, exact, paired_claim
 from benchmarks.methods import proven_rivals
 from benchmarks.methods.equal_bits import rounded
-from benchmarks.methods.models import FAMILIES, SIZES, Sample
+from benchmarks.methods.models import FAMILIES, SIZES, Sample, few_bits
 from benchmarks.runner import Record, Table
 from benchmarks.uci.data import LARGE, SETS, prepare, split_cases
 from benchmarks.versions import ESTIMATORS
@@ -57,6 +60,8 @@ BINARY = ("heart", "breast-cancer", "banknote", "pima", "ionosphere", "breast-ca
 SAME_INPUTS = f"{DEFAULT} logistic, 8 bits"
 #: Targets against boosting: points of accuracy below it, sets won, and the factor in bits.
 WITHIN, WON, FEWER = 0.5, 7, 30
+#: Family of additive models with fewer bits than the default network.
+FEW = "few bits"
 #: Splits of each set on which the rivals in environments of their own are measured.
 PROVEN_SPLITS = {name: 1 for name in SETS if name not in {"wine-quality-white", "spambase", "letter", "adult"}}
 
@@ -75,15 +80,15 @@ def equal_bits(prefix: str) -> dict[str, tuple[str, ...]]:
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     splits, few = ({"heart": 1}, {"heart": 1}) if quick else (SPLITS, PROVEN_SPLITS)
-    proved = split_cases(few, "family", proven_rivals.PACKAGES)
+    proved = split_cases(few, "family", (*proven_rivals.PACKAGES, FEW))
     # Scores are for two classes.
-    proved = [one for one in proved if one["family"] in proven_rivals.TREES or one["set"] in BINARY]
+    proved = [case for case in proved if case["family"] != proven_rivals.SCORES or case["set"] in BINARY]
     return [*split_cases(splits, "family", FAMILIES), *proved]
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     split = prepare(case["set"], case["seed"])
-    families = FAMILIES | {name: proven_rivals.rival(name) for name in proven_rivals.PACKAGES}
+    families = FAMILIES | {FEW: few_bits} | {name: proven_rivals.rival(name) for name in proven_rivals.PACKAGES}
     models = Sample.from_split(split, case["seed"]).models_of(families[case["family"]])
     return {"n": len(split.y), "d": split.X.shape[1], "n_classes": split.n_classes, "models": models}
 
@@ -211,7 +216,37 @@ def proven_tables(records: Records) -> list[Table]:
             rows,
             "Test accuracy and bits; an asterisk marks trees that are proven optimal for their size on all splits.",
         ),
+        *equal_bits_tables(records),
     ]
+
+
+def at_equal_bits(records: Records, rival: str) -> dict[str, list[tuple[float, float]]]:
+    """Return the accuracy of a rival and of the largest additive model that is no larger, by set, on each split."""
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    for (name, _), group in grouped(where(records, family=(rival, FEW)), "set", "seed").items():
+        models = {record.case["family"]: record.measured["models"] for record in group}
+        if len(models) == 2:
+            other = models[rival][rival]
+            fits = [model for model in models[FEW].values() if model["bits"] <= other["bits"]]
+            if fits:
+                ours = max(fits, key=lambda model: model["bits"])
+                pairs.setdefault(name, []).append((other["test"], ours["test"]))
+    return pairs
+
+
+def equal_bits_tables(records: Records) -> list[Table]:
+    """Return optimal trees and sparse scores beside additive models of no more bits."""
+    rows = []
+    for rival in proven_rivals.PACKAGES:
+        measured = len(grouped(where(records, family=rival), "set"))
+        means = {name: np.mean(pairs, axis=0) for name, pairs in at_equal_bits(records, rival).items()}
+        if means:
+            theirs, ours = 100.0 * np.mean(list(means.values()), axis=0)
+            counts = [sum(test(*pair) for pair in means.values()) for test in (lt, eq, gt)]
+            rows.append([rival, f"{len(means)} of {measured}", f"{theirs:.1f}", f"{ours:.1f}", *map(str, counts)])
+    headings = ["rival", "sets with a model as small", "test accuracy, %", "of the model", "won", "equal", "lost"]
+    note = "The largest additive model of no more bits, at the betas above; on other sets, the smallest has more."
+    return [Table("Additive models of no more bits", headings, rows, note)] if rows else []
 
 
 #: Note of the table of means.
@@ -311,7 +346,7 @@ def _better_proven(grids: Mapping[str, Grid]) -> str:
         points = points_behind(grids[rival])
         return f"{abs(points):.1f} points {'behind' if points >= 0.0 else 'ahead'}"
 
-    (first, second), scores = proven_rivals.TREES, "FasterRisk"
+    (first, second), scores = proven_rivals.TREES, proven_rivals.SCORES
     return (
         f"- a few thresholds are accurate enough: optimal trees of up to depth 4 take {size(first, first)} ({first};"
         f" {behind(first)} in the median of {len(grids[first])} sets) or {size(second, second)} ({second};"
