@@ -61,10 +61,17 @@ class DistinctRows:
             # Adding zero makes one of both zeros.
             digests = [blake2b((row + 0).tobytes(), digest_size=16).digest() for row in rows.rows]
             rows = np.frombuffer(b"".join(digests), dtype=">u8").reshape(-1, 2)
-        # One stable sort for each column takes a third of the time of `np.unique`, which compares row by row.
-        order = np.lexsort(rows.T[::-1])
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (rows[order[1:]] != rows[order[:-1]]).any(axis=1)
+        width, n = 1, len(rows)
+        while True:
+            # One stable sort for each column takes a third of the time of `np.unique`, which compares row by row.
+            # Columns after those in which all rows differ would not change the order.
+            some = rows[:, :width]
+            order = np.lexsort(some.T[::-1])
+            new = np.ones(n, dtype=bool)
+            new[1:] = (some[order[1:]] != some[order[:-1]]).any(axis=1)
+            if width >= rows.shape[1] or new.all():
+                break
+            width *= 4
         group = np.empty(len(order), dtype=np.intp)
         group[order] = np.cumsum(new) - 1
         return cls(order[new], group)

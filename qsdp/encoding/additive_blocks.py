@@ -317,12 +317,14 @@ def standardised(encoding: Encoding, rows: FloatArray, weights: FloatArray | Non
     Parameters
     ----------
     encoding : Encoding
-    rows : ndarray of shape (n, width)
-        Inputs of the training rows in this encoding.
+    rows : ndarray of shape (n, k)
+        Inputs of the training rows in this encoding, or those before thresholds alone.
     weights : ndarray of shape (n,), optional
     """
-    means = np.average(rows, axis=0, weights=weights)
-    scales = np.sqrt(np.average((rows - means) ** 2, axis=0, weights=weights))
+    count = rows.shape[1]
+    means, scales = np.full((2, encoding.width), 0.5)
+    means[:count] = np.average(rows, axis=0, weights=weights)
+    scales[:count] = np.sqrt(np.average((rows - means[:count]) ** 2, axis=0, weights=weights))
     scales[scales == 0.0] = 1.0
     above = np.array([expression.kind == "above" for expression in encoding.expressions])
     means[above] = scales[above] = 0.5

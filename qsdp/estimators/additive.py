@@ -112,7 +112,7 @@ def fit_additive(
     encoder: TableEncoder = TableEncoder(**asdict(rule)).fit(samples.X, sample_weight=samples.weights)
     table, standard = encoder._table(samples.X, warned=True), encoder.encoding_
     encoding, sets = _with_thresholds(standard, table, samples.weights)
-    encoding = standardised(encoding, encoding.encode(table), samples.weights)
+    encoding = standardised(encoding, standard.encode(table), samples.weights)
     problem = options.problem(encoding.encode(table), coded, weights, samples.repetitions)
     limit = _MAX_PROVEN if options.refine == "exact" else _MAX_MEMBERS
     search = _AdditiveSearch(problem, encoding, options.beta, limit)
@@ -377,9 +377,9 @@ class _AdditiveSearch:
 
     def _parts(self, candidate: _Candidate, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the columns that have weights, with a column of ones unless the intercept is free, and the inputs."""
-        columns = X[:, candidate.weighted]
-        if self._has_column:
-            columns = np.hstack([columns, np.ones((len(X), 1))])
+        count = len(candidate.weighted)
+        columns = np.ones((len(X), count + self._has_column))
+        columns[:, :count] = X[:, candidate.weighted]
         return columns, X[:, candidate.members]
 
     def _try(
