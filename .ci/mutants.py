@@ -46,6 +46,7 @@ TESTS = {
     ),
     "qsdp/pricing/bound_trees.py": "tests/pricing tests/certificates/test_verification.py",
     "qsdp/certificates": "tests/certificates",
+    "qsdp/certificates/files.py": "tests/certificates tests/column_generation/test_settled.py",
     "qsdp/encoding": "tests/encoding",
     "qsdp/encoding/additive_blocks.py": "tests/encoding tests/export/test_additive_export.py",
     "qsdp/encoding/patches.py": "tests/encoding tests/plotting/test_plotting_filters.py",

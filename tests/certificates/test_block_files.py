@@ -575,3 +575,14 @@ def test_files_of_statistics(dtype: str, include: Any, tmp_path: Path, capsys: p
     assert ("sums over 40 samples" if include == "sums" else "statistics of 40 samples") in said
     if include is True:
         assert load_certificate(tmp_path / "c") == certificate
+
+
+def test_sums_of_tiny_targets_belong_to_no_other_samples(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    blocks, y = qsdp.Blocks(rng.standard_normal((20, 6)), [3]), 2.0**-60 * rng.standard_normal(20)
+    problem, other = (qsdp.TrainingProblem(blocks, targets, beta=2.0**-64) for targets in (y, y[::-1]))
+    certificate = simple_certificate(problem)
+    certificate.save(tmp_path / "c", include_data="sums")
+    assert qsdp.load_certificate(tmp_path / "c", problem).objective == certificate.objective
+    with pytest.raises(StorageError, match="it belongs to different data"):
+        qsdp.load_certificate(tmp_path / "c", other)
