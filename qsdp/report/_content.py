@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,15 @@ from qsdp._utils.summary import first_few, format_count, format_percent
 from qsdp._utils.validation import FloatArray
 from qsdp.activations import activation_name
 from qsdp.encoding.reading_rule import DATE
-from qsdp.estimators.explanation import ExplainedColumn, Explanation
 from qsdp.losses import get_loss
 from qsdp.report._scatter import CURVE_SIZE, curve, scatter
 from qsdp.report.figures import show_measure, stored_sizes
 from qsdp.report.rivals import mean_and_error, rivals_of
 from qsdp.report.sizes import encoding_bits
 from qsdp.tables.scored import ScoredRows, class_names
+
+if TYPE_CHECKING:
+    from qsdp.estimators.explanation import ExplainedColumn, Explanation
 
 __all__ = ["facts_of_model", "facts_of_rows", "measures", "scores_of"]
 
