@@ -126,7 +126,7 @@ def claims(records: Records) -> list[Claim]:
 #: The answer on top of the page.
 ANSWER = """\
 Over twelve sets, with one ingredient changed at a time, {ingredients: # supported} are shown to raise the accuracy, and
-{ingredients: # contradicted} to lower it; {ingredients: # not measured} are not measured. Polishing changes the
+{ingredients: # contradicted} to lower it. Polishing changes the
 accuracy of sampled neurons by {ingredients: than sampled neurons}, the choice of beta that of a fixed one by
 {ingredients: The choice of beta}, and thresholds beside numbers that of numbers alone by
 {ingredients: Thresholds beside numbers}.
