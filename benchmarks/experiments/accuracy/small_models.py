@@ -408,7 +408,8 @@ ANSWER = """\
 The default classifier reaches {small_models.means}. It is more accurate than boosted trees
 [on at least seven sets]{small_models: on at least 7 sets = 1 supported}, but not shown to be
 [within half a point of them]{small_models: within 0.5 points = 1 inconclusive} on average, or to beat
-[rounded logistic regression]{small_models: (default) are more accurate than rounded logistic = 1 inconclusive} on the same inputs in equally many bits.
+[rounded logistic regression]{small_models: (default) are more accurate than rounded logistic = 1 inconclusive} on the
+same inputs in equally many bits.
 Among all models compared, it is [on the front]{small_models: (default) are on the Pareto front = 1 supported} of mean
 accuracy and bits. Networks of binary weights alone are
 [not at all sizes]{small_models: (standard) are on the Pareto front = 1 contradicted}: where a few hundred bits must be
