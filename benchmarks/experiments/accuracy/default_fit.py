@@ -276,9 +276,10 @@ three of four cases. On tables of 200 columns, it is more accurate than boosting
 [products]{default_fit: Wide tables of products = 1 supported} or
 [sums]{default_fit: Wide tables of sums = 1 supported} of columns, by {default_fit: Wide tables of products} and
 {default_fit: Wide tables of sums}, and [less accurate]{default_fit: Wide tables of steps = 1 contradicted} if they
-depend on steps: {default_fit: Wide tables of steps}. With many classes, its fits take
-[no more than five or ten times as long]{default_fit: a default fit takes = 3 supported} as boosting, which were the
-targets.
+depend on steps: {default_fit: Wide tables of steps}. On tables of numbers
+with many classes, its fits take [at most five or six times as long]{default_fit: classes: a default fit = 3 supported}
+as boosting, which were the targets; on a table with categories, [more than five times]{default_fit: generated: a
+default fit = 1 contradicted}: {default_fit: generated: a default fit}.
 """
 
 
