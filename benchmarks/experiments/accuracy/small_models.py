@@ -220,8 +220,8 @@ def proven_tables(records: Records) -> list[Table]:
     ]
 
 
-def at_equal_bits(records: Records, rival: str) -> dict[str, list[tuple[float, float]]]:
-    """Return the accuracy of a rival and of the largest additive model that is no larger, by set, on each split."""
+def at_equal_bits(records: Records, rival: str) -> dict[str, tuple[float, float]]:
+    """Return the mean accuracy of a rival and of the largest additive model that is no larger, by set."""
     pairs: dict[str, list[tuple[float, float]]] = {}
     for (name, _), group in grouped(where(records, family=(rival, FEW)), "set", "seed").items():
         models = {record.case["family"]: record.measured["models"] for record in group}
@@ -231,7 +231,8 @@ def at_equal_bits(records: Records, rival: str) -> dict[str, list[tuple[float, f
             if fits:
                 ours = max(fits, key=lambda model: model["bits"])
                 pairs.setdefault(name, []).append((other["test"], ours["test"]))
-    return pairs
+    means = {name: np.mean(some, axis=0) for name, some in pairs.items()}
+    return {name: (float(theirs), float(ours)) for name, (theirs, ours) in means.items()}
 
 
 def equal_bits_tables(records: Records) -> list[Table]:
@@ -239,7 +240,7 @@ def equal_bits_tables(records: Records) -> list[Table]:
     rows = []
     for rival in proven_rivals.PACKAGES:
         measured = len(grouped(where(records, family=rival), "set"))
-        means = {name: np.mean(pairs, axis=0) for name, pairs in at_equal_bits(records, rival).items()}
+        means = at_equal_bits(records, rival)
         if means:
             theirs, ours = 100.0 * np.mean(list(means.values()), axis=0)
             counts = [sum(test(*pair) for pair in means.values()) for test in (lt, eq, gt)]
@@ -334,8 +335,8 @@ def quotes(records: Records) -> dict[str, str]:
     grids = {rival: beside(records, rival) for rival in proven_rivals.PACKAGES}
     if not all(grids.values()):
         return found
-    compared = [pairs for rival in grids for pairs in at_equal_bits(records, rival).values()]
-    wins, losses = (sum(test(*np.mean(pairs, axis=0)) for pairs in compared) for test in (lt, gt))
+    compared = [pair for rival in grids for pair in at_equal_bits(records, rival).values()]
+    wins, losses = (sum(test(*pair) for pair in compared) for test in (lt, gt))
     few = f"in {wins} of {len(compared)} comparisons, and less accurate in {losses}"
     return found | {"few": few, "proven": f"{_better_proven(grids)} additive models as small are more accurate {few};"}
 
