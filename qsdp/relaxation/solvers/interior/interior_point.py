@@ -62,7 +62,7 @@ class NewtonSetup:
 
 
 class FactorCache:
-    """Coordinates that all outputs share: samples, or a factor of the Gram matrix if that is cheaper."""
+    """Coordinates common to all outputs: samples, or a factor of the Gram matrix if that is cheaper."""
 
     def __init__(self, instance: Instance, shared: SharedGram | None, device: str | None = None) -> None:
         data = instance.map
