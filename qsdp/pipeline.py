@@ -52,7 +52,7 @@ _PRICED = 40
 
 #: Limit of this pricing, as a number of checks of time limits: so many, and so many more for each output. Checks are up
 #: to three milliseconds apart. A limit in seconds would change the bound from run to run; most networks need a tenth.
-_CHECKS, _CHECKS_OF_OUTPUT = 300, 200
+_CHECKS, _CHECKS_OF_OUTPUT = 150, 100
 
 #: Seconds that this pricing may take even if the time limit of the call has passed.
 _OVERTIME = 1.0

@@ -126,8 +126,12 @@ def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -
     problem = relaxation.problem
     instance = Instance.from_problem(problem)
     gradient = _dual_vector(instance, network, problem.outputs(network))
-    remaining = total = 2 * instance.n_matrices
-    for nu, z in ((relaxation.bound.nu, relaxation.bound.z), (gradient, None)):
+    duals: list[tuple[FloatArray, FloatArray | None]] = [(gradient, None)]
+    # That of a network which became a relaxation is its gradient, made smaller: a second proof would prove less.
+    if not _is_fraction(relaxation.bound.nu, gradient, coupled=instance.loss.coupled):
+        duals.insert(0, (relaxation.bound.nu, relaxation.bound.z))
+    remaining = total = len(duals) * instance.n_matrices
+    for nu, z in duals:
         inside = instance.fit.project(nu)
         if not np.all(np.isfinite(inside)):
             continue
@@ -146,6 +150,20 @@ def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -
         if len(proven) == instance.n_matrices:
             trees, uppers, finished = zip(*proven, strict=True)
             yield certificate_of(problem, network, inside, trees, "exact" if all(finished) else "sdp", uppers)
+
+
+def _is_fraction(nu: FloatArray, gradient: FloatArray, *, coupled: bool) -> bool:
+    """Whether the columns of a dual vector (n, C) are those of a gradient times numbers from zero to one.
+
+    If outputs are coupled, it is one number for all columns.
+    """
+    if coupled:
+        nu, gradient = nu.reshape(-1, 1), gradient.reshape(-1, 1)
+    sizes = np.einsum("ij,ij->j", gradient, gradient)
+    scales = np.divide(np.einsum("ij,ij->j", gradient, nu), sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
+    differences = np.abs(nu - scales * gradient).max(axis=0, initial=0.0)
+    small = ROUNDING * np.abs(gradient).max(axis=0, initial=0.0)
+    return bool(np.all((scales >= 0.0) & (scales <= 1.0 + ROUNDING) & (differences <= small)))
 
 
 def _dual_vector(instance: Instance, network: BilinearNetwork, outputs: FloatArray) -> FloatArray:
