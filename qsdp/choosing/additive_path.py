@@ -103,12 +103,12 @@ class AdditivePath:
 
     Parameters
     ----------
-    columns : ndarray of shape (n, p)
-        T.
+    columns : ndarray of shape (p, n)
+        T, transposed: a column is contiguous.
     omega : ndarray of shape (p,)
         Prices of the weights.
-    inputs : ndarray of shape (n, D)
-        Rows z.
+    inputs : ndarray of shape (D, n)
+        Rows z, transposed.
     price : float
         :math:`\omega_q D`.
     fit : DataFit
@@ -122,11 +122,10 @@ class AdditivePath:
 
     def __init__(self, columns: FloatArray, omega: FloatArray, inputs: FloatArray, price: float, fit: DataFit) -> None:
         self._columns, self._omega, self._inputs, self._price = columns, omega, inputs, price
-        fractions = (
-            np.full(len(columns), 1.0 / len(columns)) if fit.weights is None else fit.weights / fit.weights.sum()
-        )
-        means, count, quadratic = fractions @ columns, fit.target.shape[1], fit.loss.quadratic
-        self.variances = np.einsum("i,ij,ij->j", fractions, columns, columns) - means**2
+        n = columns.shape[1]
+        fractions = np.full(n, 1.0 / n) if fit.weights is None else fit.weights / fit.weights.sum()
+        means, count, quadratic = columns @ fractions, fit.target.shape[1], fit.loss.quadratic
+        self.variances = np.einsum("i,ji,ji->j", fractions, columns, columns) - means**2
         # Columns and targets of the squared loss are centred: its intercept is then exact.
         self._fractions = fractions if quadratic else None
         self._means, self._constant = np.zeros(len(means)), np.zeros(count)
@@ -144,8 +143,8 @@ class AdditivePath:
         # Sums for a gap of a hundredth may be in single precision. For the squared loss, they would break ties.
         dtype: Any = np.float32 if fit.loss.coupled else np.float64
         numbers, positions = np.zeros(0), np.zeros(0, dtype=np.intp)
-        signs = np.zeros((0, inputs.shape[1]), dtype=np.int8)
-        empty = np.zeros((0, len(columns)), dtype=dtype)
+        signs = np.zeros((0, len(inputs)), dtype=np.int8)
+        empty = np.zeros((0, n), dtype=dtype)
         self._atoms = _Atoms(empty, numbers, numbers, positions, positions, signs, signs, numbers)
 
     def beta_max(self) -> float:
@@ -171,13 +170,13 @@ class AdditivePath:
                 break
 
     def outputs(self, columns: FloatArray, inputs: FloatArray) -> FloatArray:
-        """Compute the outputs (n, C) for other rows."""
+        """Compute the outputs (n, C) for columns (p, n) and inputs (D, n) of other rows."""
         W, U, V, alpha = self.parts()
-        values = (inputs @ U.T.astype(np.float64)) * (inputs @ V.T.astype(np.float64))
+        values = (U.astype(np.float64) @ inputs) * (V.astype(np.float64) @ inputs)
         # Means that were subtracted from columns and values are constants of the squared loss.
         atoms, count = self._atoms, len(self._constant)
         means = self._means @ W + np.bincount(atoms.outputs, atoms.offsets * atoms.sizes, minlength=count)
-        return columns @ W + values @ alpha + (self._constant - means)
+        return columns.T @ W + values.T @ alpha + (self._constant - means)
 
     def parts(self) -> tuple[FloatArray, npt.NDArray[np.int8], npt.NDArray[np.int8], FloatArray]:
         """Return the weights W (p, C), and the neurons' U, V (m, D) and second-layer weights (m, C)."""
@@ -203,8 +202,8 @@ class AdditivePath:
         W, U, V, alpha = self.parts()
         sizes = np.zeros(len(self.variances))
         used = np.union1d(np.flatnonzero(W.any(axis=1)), positions)
-        rows = self._columns[:, used] - self._means[used]
-        steps = (rows.T @ self._nu) / np.maximum((rows**2).T @ self._curvature, 1e-300)
+        columns = self._columns[used] - self._means[used, None]
+        steps = (columns @ self._nu) / np.maximum(columns**2 @ self._curvature, 1e-300)
         sizes[used] = ((W[used] + steps) ** 2).sum(axis=1) * self.variances[used]
         for second_layer, column, curvature in zip(alpha.T, self._nu.T, self._curvature.sum(axis=0), strict=True):
             matrix = (U.T * second_layer) @ V.astype(np.float64)
@@ -254,13 +253,14 @@ class AdditivePath:
         """Return the weights of largest slopes for an output, if these exceed a threshold."""
         order = np.argsort(-np.abs(slopes))[: _WEIGHTS * self._added]
         columns = order[np.abs(slopes[order]) > threshold]
-        vectors = ((self._columns[:, columns] - self._means[columns]) / self._omega[columns]).T
-        none = np.zeros((len(columns), self._inputs.shape[1]), dtype=np.int8)
+        vectors = (self._columns[columns] - self._means[columns, None]) / self._omega[columns, None]
+        none = np.zeros((len(columns), len(self._inputs)), dtype=np.int8)
         return _Atoms.added(vectors, np.sign(slopes[columns]), k, columns, none, none, np.zeros(len(columns)))
 
     def _neurons(self, k: int, U: npt.NDArray[np.int8], V: npt.NDArray[np.int8]) -> _Atoms:
         """Return neurons that feed an output."""
-        vectors = (U.astype(np.float64) @ self._inputs.T) * (V.astype(np.float64) @ self._inputs.T) / self._price
+        vectors = (U.astype(np.float64) @ self._inputs) * (V.astype(np.float64) @ self._inputs)
+        vectors /= self._price
         means = np.zeros(len(U)) if self._fractions is None else vectors @ self._fractions
         vectors -= means[:, None]
         columns = np.full(len(U), -1, dtype=np.intp)
@@ -268,16 +268,16 @@ class AdditivePath:
 
     def _slopes(self, nu: FloatArray) -> FloatArray:
         """Return the inner products (p, C) of multipliers and columns, in units of the penalties of the weights."""
-        slopes: FloatArray = (self._columns.T @ nu - self._means[:, None] * nu.sum(axis=0)) / self._omega[:, None]
+        slopes: FloatArray = (self._columns @ nu - self._means[:, None] * nu.sum(axis=0)) / self._omega[:, None]
         return slopes
 
     def _correlations(self, column: FloatArray) -> FloatArray:
-        M: FloatArray = (self._inputs * column[:, None]).T @ self._inputs
+        M: FloatArray = (self._inputs * column) @ self._inputs.T
         return M
 
     def _priced(self, nu: FloatArray) -> Iterator[tuple[int, FloatArray, npt.NDArray[np.int8], npt.NDArray[np.int8]]]:
         """Yield for each output the best neurons of a search, and their pricing values in units of their penalty."""
-        work = _MAX_WORK // self._inputs.shape[1] ** 2
+        work = _MAX_WORK // len(self._inputs) ** 2
         for k, column in enumerate(nu.T):
             M = self._correlations(column)
             order = np.argsort(-np.einsum("ij,ij->i", M, M), kind="stable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,6 @@ from qsdp.statistics.sample import Rows
 
 __all__ = ["AdditiveFit", "fit_additive"]
 
-#: Training set, held-out rows, and fraction of the weight that is in the training set.
-Fold = tuple[TrainingProblem, TrainingProblem, float]
 
 #: Numbers of thresholds per column to choose from; 19 are the multiples of 5 %, with the median.
 _THRESHOLDS = (0, 19)
@@ -141,6 +139,22 @@ def _with_thresholds(
     return replace(standard, expressions=expressions), sets
 
 
+class _Fold(NamedTuple):
+    """Training set, held-out rows, the inputs of both (width, n), and fraction of the weight in the training set."""
+
+    training: TrainingProblem
+    held_out: TrainingProblem
+    inputs: FloatArray
+    held_out_inputs: FloatArray
+    fraction: float
+
+    @classmethod
+    def from_parts(cls, training: TrainingProblem, held_out: TrainingProblem, fraction: float) -> _Fold:
+        # Candidates take some of the inputs, which are rows of these arrays.
+        inputs, others = np.ascontiguousarray(training.X.T), np.ascontiguousarray(held_out.X.T)
+        return cls(training, held_out, inputs, others, fraction)
+
+
 @dataclass(frozen=True, eq=False)
 class _Candidate:
     """Inputs that have weights and inputs of neurons, of a table of all inputs."""
@@ -249,7 +263,7 @@ class _AdditiveSearch:
         """Return the candidate and the number of steps to its beta."""
         standard = np.flatnonzero(~self._above)
         candidates = [self._first_candidate(np.concatenate([standard, extra])) for extra in sets.values()]
-        folds = held_out_folds(self.problem)
+        folds = [_Fold.from_parts(*parts) for parts in held_out_folds(self.problem)]
         if not folds or (len(candidates) == 1 and not self._chooses):
             return candidates[0], 0
         tried: list[_Tried] = []
@@ -277,7 +291,7 @@ class _AdditiveSearch:
             standard = standard[_largest(sizes, limit)]
         return _Candidate(weighted, standard)
 
-    def _eliminate(self, tried: list[_Tried], folds: list[Fold], source: _Tried, chosen: _Tried, kind: str) -> _Tried:
+    def _eliminate(self, tried: list[_Tried], folds: list[_Fold], source: _Tried, chosen: _Tried, kind: str) -> _Tried:
         """Try the better half of the columns or inputs of a source, the better half of these and so on.
 
         Return the fewest columns whose losses exceed the smallest ones by a negligible amount. Of inputs, those with
@@ -285,7 +299,7 @@ class _AdditiveSearch:
         of the chosen ones, which are returned else.
         """
         new: list[_Tried] = []
-        counts = np.concatenate([held_out.row_counts for _, held_out, _ in folds])
+        counts = np.concatenate([fold.held_out.row_counts for fold in folds])
         while True:
             selection = _Selection(new[-1] if new else source, kind, 0.5 if kind == "columns" or new else 1.0)
             new.append(self._select(tried, folds, selection))
@@ -304,7 +318,7 @@ class _AdditiveSearch:
         better = min(new, key=_Tried.smallest)
         return better if better.is_clear_gain(chosen, counts) else chosen
 
-    def _select(self, tried: list[_Tried], folds: list[Fold], selection: _Selection) -> _Tried:
+    def _select(self, tried: list[_Tried], folds: list[_Fold], selection: _Selection) -> _Tried:
         """Try what a selection leaves, unless the same was tried: in each fold, the inputs that its rows choose."""
         # Inputs that all rows choose would have errors that are too small.
         pairs = zip(selection.source.candidates, selection.source.effects, strict=True)
@@ -348,7 +362,7 @@ class _AdditiveSearch:
             return tried.candidates[0]
         source = tried.selection.source
         candidate = self._on_all_rows(source)
-        path = self._path(candidate, self.problem)
+        path = self._path(candidate, self.problem, self.problem.X.T)
         for beta in self._betas(path)[: source.step + 1]:
             path.fit(float(beta))
         # Fits to more rows have fewer effects, of which a fraction would be too few.
@@ -365,8 +379,8 @@ class _AdditiveSearch:
             return fractions * (path.beta_max() or 1.0)
         return np.array([weight_fraction * self.beta])
 
-    def _path(self, candidate: _Candidate, problem: TrainingProblem) -> AdditivePath:
-        columns, inputs = self._parts(candidate, problem.X)
+    def _path(self, candidate: _Candidate, problem: TrainingProblem, rows: FloatArray) -> AdditivePath:
+        columns, inputs = self._parts(candidate, rows)
         omega = weight_prices(self._above[candidate.weighted], column=self._has_column)
         side = len(candidate.members)
         return AdditivePath(columns, omega, inputs, neuron_price(side) * side, problem.data_fit)
@@ -375,34 +389,33 @@ class _AdditiveSearch:
         """Return the sizes of the effects of the weighted inputs of a candidate, without that of an intercept."""
         return path.effects(np.searchsorted(candidate.weighted, candidate.members))[: len(candidate.weighted)]
 
-    def _parts(self, candidate: _Candidate, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the columns that have weights, with a column of ones unless the intercept is free, and the inputs."""
+    def _parts(self, candidate: _Candidate, inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns (p, n) that have weights, with ones unless the intercept is free, and those of neurons."""
         count = len(candidate.weighted)
-        columns = np.ones((len(X), count + self._has_column))
-        columns[:, :count] = X[:, candidate.weighted]
-        return columns, X[:, candidate.members]
+        columns = np.empty((count + self._has_column, inputs.shape[1]))
+        columns[:count], columns[count:] = inputs[candidate.weighted], 1.0
+        return columns, inputs[candidate.members]
 
     def _try(
         self,
         tried: list[_Tried],
-        folds: list[Fold],
+        folds: list[_Fold],
         candidates: list[_Candidate],
         selection: _Selection | None = None,
     ) -> _Tried:
         """Fit the candidates of the folds, append the result to those that were tried before, and return it."""
-        paths = [self._path(candidate, training) for candidate, (training, _, _) in zip(candidates, folds, strict=True)]
-        betas = [self._betas(path, fraction) for path, (_, _, fraction) in zip(paths, folds, strict=True)]
-        rows = [
-            self._parts(candidate, held_out.X) for candidate, (_, held_out, _) in zip(candidates, folds, strict=True)
-        ]
+        pairs = list(zip(candidates, folds, strict=True))
+        paths = [self._path(candidate, fold.training, fold.inputs) for candidate, fold in pairs]
+        betas = [self._betas(path, fold.fraction) for path, fold in zip(paths, folds, strict=True)]
+        rows = [self._parts(candidate, fold.held_out_inputs) for candidate, fold in pairs]
         best = min(tried, key=_Tried.smallest) if tried else None
         losses: list[float] = []
         for step in range(len(betas[0])):
             values = []
-            for path, (_, held_out, _), some, (columns, inputs) in zip(paths, folds, betas, rows, strict=True):
+            for path, fold, some, (columns, inputs) in zip(paths, folds, betas, rows, strict=True):
                 path.fit(float(some[step]))
                 outputs = path.outputs(columns, inputs)
-                values.append(held_out.data_fit.values(outputs).reshape(len(outputs), -1).sum(axis=1))
+                values.append(fold.held_out.data_fit.values(outputs).reshape(len(outputs), -1).sum(axis=1))
             loss = float(sum(some.sum() for some in values))
             if loss < min(losses, default=np.inf):
                 row_losses = np.concatenate(values)
@@ -419,7 +432,7 @@ class _AdditiveSearch:
     def fitted(self, chosen: tuple[_Candidate, int], encoder: TableEncoder, weights: FloatArray | None) -> AdditiveFit:
         """Fit the chosen candidate to all rows, without the thresholds that have no weight."""
         candidate, step = chosen
-        path = self._path(candidate, self.problem)
+        path = self._path(candidate, self.problem, self.problem.X.T)
         betas = self._betas(path)[: step + 1]
         for beta in betas:
             path.fit(float(beta), accurate=beta == betas[-1])

@@ -53,13 +53,13 @@ def objective(path: AdditivePath, columns: np.ndarray, inputs: np.ndarray, fit: 
     assert np.all(np.abs(U) == 1)
     assert np.all(np.abs(V) == 1)
     penalty = float(np.sum(OMEGA @ np.abs(W)) + PRICE * np.abs(alpha).sum())
-    return fit.value(path.outputs(columns, inputs)) + beta * penalty
+    return fit.value(path.outputs(columns.T, inputs.T)) + beta * penalty
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
 def test_objectives_are_optimal_to_a_percent(loss: str) -> None:
     columns, inputs, fit = data(loss)
-    path = AdditivePath(columns, OMEGA, inputs, PRICE, fit)
+    path = AdditivePath(columns.T, OMEGA, inputs.T, PRICE, fit)
     for share in (0.5, 0.1, 0.02):
         beta = share * path.beta_max()
         path.fit(beta, accurate=True)
@@ -73,7 +73,7 @@ def test_objectives_are_optimal_to_a_percent(loss: str) -> None:
 
 def test_rough_fits_are_near() -> None:
     columns, inputs, fit = data("cross_entropy")
-    path = AdditivePath(columns, OMEGA, inputs, PRICE, fit)
+    path = AdditivePath(columns.T, OMEGA, inputs.T, PRICE, fit)
     for beta in path.beta_max() * np.geomspace(0.3, 0.02, 6):
         path.fit(float(beta))
     assert objective(path, columns, inputs, fit, float(beta)) <= 1.1 * optimum(columns, inputs, fit, float(beta))
@@ -82,7 +82,7 @@ def test_rough_fits_are_near() -> None:
 @pytest.mark.parametrize("loss", ["squared", "logistic", "cross_entropy"])
 def test_the_largest_beta_is_where_fits_begin(loss: str) -> None:
     columns, inputs, fit = data(loss)
-    path = AdditivePath(columns, OMEGA, inputs, PRICE, fit)
+    path = AdditivePath(columns.T, OMEGA, inputs.T, PRICE, fit)
     largest = path.beta_max()
     path.fit(1.001 * largest, accurate=True)
     W, U, _, _ = path.parts()
@@ -90,7 +90,7 @@ def test_the_largest_beta_is_where_fits_begin(loss: str) -> None:
     assert not len(U)
     if loss == "squared":
         expected = np.broadcast_to(fit.target.mean(axis=0), fit.target.shape)
-        np.testing.assert_allclose(path.outputs(columns, inputs), expected)
+        np.testing.assert_allclose(path.outputs(columns.T, inputs.T), expected)
     path.fit(0.9 * largest, accurate=True)
     W, U, _, _ = path.parts()
     assert np.any(W) or len(U)
@@ -99,13 +99,14 @@ def test_the_largest_beta_is_where_fits_begin(loss: str) -> None:
 def test_outputs_of_other_rows() -> None:
     columns, inputs, fit = data("squared")
     others: Any = data("squared", n=7, seed=1)
-    path = AdditivePath(columns, OMEGA, inputs, PRICE, fit)
+    path = AdditivePath(columns.T, OMEGA, inputs.T, PRICE, fit)
     path.fit(0.05 * path.beta_max())
     W, U, V, alpha = path.parts()
     linear, products = others[0] @ W, ((others[1] @ U.T) * (others[1] @ V.T)) @ alpha
     np.testing.assert_allclose(
-        path.outputs(others[0], others[1]), linear + products + path.outputs(0.0 * columns[:1], 0.0 * inputs[:1])
+        path.outputs(others[0].T, others[1].T),
+        linear + products + path.outputs(np.zeros((len(W), 1)), np.zeros((inputs.shape[1], 1))),
     )
     # The intercept of the squared loss makes the residuals add up to zero.
-    residuals = fit.target - path.outputs(columns, inputs)
+    residuals = fit.target - path.outputs(columns.T, inputs.T)
     np.testing.assert_allclose(residuals.sum(axis=0), 0.0, atol=1e-10)
