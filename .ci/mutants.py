@@ -39,6 +39,9 @@ TESTS = {
         "tests/losses tests/certificates/test_passes.py tests/refinement/test_polish.py tests/test_paper.py "
         "tests/column_generation/test_column_generation.py"
     ),
+    "qsdp/losses/_loss.py": (
+        "tests/losses tests/certificates/test_verification.py tests/test_paper.py tests/refinement/test_polish.py"
+    ),
     "qsdp/pricing": "tests/pricing tests/column_generation/test_column_generation.py",
     "qsdp/pricing/atoms.py": (
         "tests/pricing tests/column_generation/test_column_generation.py tests/certificates/test_certificate.py "

@@ -548,6 +548,24 @@ def test_dual_values_of_weighted_fits_are_sums_also_where_entries_vanish(loss: L
     assert DataFit(loss, target, weights).dual_value(nu) == pytest.approx(expected, rel=1e-14, abs=1e-15)
 
 
+@every_loss
+@pytest.mark.parametrize("reach", [1e-3, 0.5, 4.0])
+def test_a_step_costs_at_least_the_floor_of_its_curvature(loss: Loss, reach: float) -> None:
+    rng = np.random.default_rng(0)
+    target = rng.choice([-1.0, 1.0], 400)
+    prediction = 3.0 * rng.standard_normal(400)
+    floor = loss.curvature_floor(prediction, target, reach)
+    assert floor.shape == prediction.shape
+    assert np.all(floor >= 0.0)
+    if reach < 0.01:
+        # Far from kinks, losses with a curvature have a floor.
+        assert np.any(floor > 0.0) == loss.smooth
+    values, slope = loss.values(prediction, target), loss.gradient(prediction, target)
+    for step in reach * rng.uniform(-1.0, 1.0, (20, 400)):
+        lower = values + step * (slope + 0.5 * floor * step)
+        assert np.all(loss.values(prediction + step, target) >= lower - 1e-13 * (1.0 + np.abs(lower)))
+
+
 @pytest.mark.parametrize("reach", [1e-5, 0.1, 1.0, 30.0])
 @pytest.mark.parametrize("name", ["logistic", "cross_entropy"])
 def test_mean_curvature_of_a_step_is_not_below_its_fraction(name: str, reach: float) -> None:

@@ -25,6 +25,7 @@ def test_prices_of_stacks_are_those_of_all_neurons(seed: int) -> None:
     for k, result in priced.items():
         output, r = divmod(k, layout.n_blocks)
         largest = values[output, block == r].max()
+        assert result.exact
         assert result.value == pytest.approx(largest, rel=1e-12)
         assert largest <= result.upper <= largest * (1.0 + 1e-12)
         assert tree_bound(stack[k], result.trees[0]) == pytest.approx(largest, rel=1e-12)
