@@ -114,11 +114,11 @@ RELAXATION_CASES = (
 def cases(quick: bool) -> list[dict[str, Any]]:
     small: dict[str, Any] = {"data": "mnist", "patches": "3/4/2"}
     if quick:
-        few = {"share": 0.03, "samples": 200, "limit": 60}
+        few = {"data": "mnist", "patches": "3/2/4", "samples": 100}
+        some = {**few, "share": 0.03, "limit": 60}
         return [
-            *({"kind": kind, **small, **few} for kind in ("certified", "refit", "relaxation", "logistic")),
-            {"kind": "binary_cnn", **small, "channels": "2", "samples": 200},
-            {"kind": "proof", **small, **few},
+            *({"kind": kind, **some} for kind in ("certified", "refit", "relaxation", "logistic", "proof")),
+            {"kind": "binary_cnn", **few, "channels": "2"},
         ]
     full, names = {"samples": TRAINING}, ("data", "patches", "share", "limit")
     rivals = [small, {"data": "fashion_mnist", "patches": "3/7/1"}]

@@ -69,7 +69,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
     polished |= {"share": 0.001, "beta": 3e-6, "sweeps": 30, "pixel_sweeps": 4}
     if quick:
         sizes = [(POOLED, 300, [0.02, 0.01]), (FEW, 20, [0.1])]
-        pixels |= {"n": 2000, "side": 7, "beta": 100.0, "polish": 5.0, "threads": 1}
+        pixels |= {"n": 2000, "side": 7, "beta": 100.0, "polish": 2.0, "threads": 1}
         polished |= {"samples": 400, "side": 4, "neurons": [30, 20], "share": 0.02, "beta": 3e-4}
         polished |= {"sweeps": 4, "pixel_sweeps": 1}
     return [
