@@ -360,13 +360,18 @@ class _AdditiveSearch:
         """Return the candidate that the selections which led to those of the folds choose on all rows."""
         if tried.selection is None:
             return tried.candidates[0]
-        source = tried.selection.source
-        candidate = self._on_all_rows(source)
-        path = self._path(candidate, self.problem, self.problem.X.T)
-        for beta in self._betas(path)[: source.step + 1]:
-            path.fit(float(beta))
+        candidate = self._on_all_rows(tried.selection.source)
+        path, _ = self._followed(candidate, tried.selection.source.step)
         # Fits to more rows have fewer effects, of which a fraction would be too few.
         return self._selected(candidate, self._effects(candidate, path), tried.selection, self._count(tried))
+
+    def _followed(self, candidate: _Candidate, step: int, *, accurate: bool = False) -> tuple[AdditivePath, float]:
+        """Fit a candidate to all rows for each beta up to a step; return the path and its beta."""
+        path = self._path(candidate, self.problem, self.problem.X.T)
+        betas = self._betas(path)[: step + 1].tolist()
+        for beta in betas:
+            path.fit(beta, accurate=accurate and beta == betas[-1])
+        return path, betas[-1]
 
     @property
     def _chooses(self) -> bool:
@@ -432,10 +437,7 @@ class _AdditiveSearch:
     def fitted(self, chosen: tuple[_Candidate, int], encoder: TableEncoder, weights: FloatArray | None) -> AdditiveFit:
         """Fit the chosen candidate to all rows, without the thresholds that have no weight."""
         candidate, step = chosen
-        path = self._path(candidate, self.problem, self.problem.X.T)
-        betas = self._betas(path)[: step + 1]
-        for beta in betas:
-            path.fit(float(beta), accurate=beta == betas[-1])
+        path, beta = self._followed(candidate, step, accurate=True)
         W, U, V, alpha = path.parts()
         count = len(candidate.weighted)
         remaining = W[:count].any(axis=1) | np.isin(candidate.weighted, candidate.members)
@@ -463,7 +465,7 @@ class _AdditiveSearch:
             np.zeros(len(U), dtype=np.intp),
             W[:, 0] if scalar else W,
         )
-        return AdditiveFit(blocks_encoder, blocks, float(betas[-1]), network)
+        return AdditiveFit(blocks_encoder, blocks, beta, network)
 
 
 def _products(members: IntArray, inputs: IntArray, above: npt.NDArray[np.bool_]) -> str | list[int]:
