@@ -21,6 +21,7 @@ from qsdp.encoding.additive_blocks import neuron_price, standardised, weight_pri
 from qsdp.encoding.fitting import distributions, thresholds_of
 from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators.held_out import held_out_folds
+from qsdp.losses import DataFit
 from qsdp.networks import BilinearNetwork
 from qsdp.problem import TrainingProblem
 from qsdp.statistics.sample import Rows
@@ -140,19 +141,20 @@ def _with_thresholds(
 
 
 class _Fold(NamedTuple):
-    """Training set, held-out rows, the inputs of both (width, n), and fraction of the weight in the training set."""
+    """Losses and inputs (width, n) of training and held-out rows, and fraction of the weight in the training set."""
 
-    training: TrainingProblem
-    held_out: TrainingProblem
+    fit: DataFit
     inputs: FloatArray
+    held_out_fit: DataFit
     held_out_inputs: FloatArray
+    row_counts: FloatArray
     fraction: float
 
     @classmethod
-    def from_parts(cls, training: TrainingProblem, held_out: TrainingProblem, fraction: float) -> _Fold:
+    def from_problems(cls, training: TrainingProblem, held_out: TrainingProblem, fraction: float) -> _Fold:
         # Candidates take some of the inputs, which are rows of these arrays.
         inputs, others = np.ascontiguousarray(training.X.T), np.ascontiguousarray(held_out.X.T)
-        return cls(training, held_out, inputs, others, fraction)
+        return cls(training.data_fit, inputs, held_out.data_fit, others, held_out.row_counts, fraction)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +265,7 @@ class _AdditiveSearch:
         """Return the candidate and the number of steps to its beta."""
         standard = np.flatnonzero(~self._above)
         candidates = [self._first_candidate(np.concatenate([standard, extra])) for extra in sets.values()]
-        folds = [_Fold.from_parts(*parts) for parts in held_out_folds(self.problem)]
+        folds = [_Fold.from_problems(*each) for each in held_out_folds(self.problem)]
         if not folds or (len(candidates) == 1 and not self._chooses):
             return candidates[0], 0
         tried: list[_Tried] = []
@@ -299,7 +301,7 @@ class _AdditiveSearch:
         of the chosen ones, which are returned else.
         """
         new: list[_Tried] = []
-        counts = np.concatenate([fold.held_out.row_counts for fold in folds])
+        counts = np.concatenate([fold.row_counts for fold in folds])
         while True:
             selection = _Selection(new[-1] if new else source, kind, 0.5 if kind == "columns" or new else 1.0)
             new.append(self._select(tried, folds, selection))
@@ -367,7 +369,7 @@ class _AdditiveSearch:
 
     def _followed(self, candidate: _Candidate, step: int, *, accurate: bool = False) -> tuple[AdditivePath, float]:
         """Fit a candidate to all rows for each beta up to a step; return the path and its beta."""
-        path = self._path(candidate, self.problem, self.problem.X.T)
+        path = self._path(candidate, self.problem.data_fit, self.problem.X.T)
         betas = self._betas(path)[: step + 1].tolist()
         for beta in betas:
             path.fit(beta, accurate=accurate and beta == betas[-1])
@@ -384,11 +386,11 @@ class _AdditiveSearch:
             return fractions * (path.beta_max() or 1.0)
         return np.array([weight_fraction * self.beta])
 
-    def _path(self, candidate: _Candidate, problem: TrainingProblem, rows: FloatArray) -> AdditivePath:
+    def _path(self, candidate: _Candidate, fit: DataFit, rows: FloatArray) -> AdditivePath:
         columns, inputs = self._parts(candidate, rows)
         omega = weight_prices(self._above[candidate.weighted], column=self._has_column)
         side = len(candidate.members)
-        return AdditivePath(columns, omega, inputs, neuron_price(side) * side, problem.data_fit)
+        return AdditivePath(columns, omega, inputs, neuron_price(side) * side, fit)
 
     def _effects(self, candidate: _Candidate, path: AdditivePath) -> FloatArray:
         """Return the sizes of the effects of the weighted inputs of a candidate, without that of an intercept."""
@@ -410,7 +412,7 @@ class _AdditiveSearch:
     ) -> _Tried:
         """Fit the candidates of the folds, append the result to those that were tried before, and return it."""
         pairs = list(zip(candidates, folds, strict=True))
-        paths = [self._path(candidate, fold.training, fold.inputs) for candidate, fold in pairs]
+        paths = [self._path(candidate, fold.fit, fold.inputs) for candidate, fold in pairs]
         betas = [self._betas(path, fold.fraction) for path, fold in zip(paths, folds, strict=True)]
         rows = [self._parts(candidate, fold.held_out_inputs) for candidate, fold in pairs]
         best = min(tried, key=_Tried.smallest) if tried else None
@@ -420,7 +422,7 @@ class _AdditiveSearch:
             for path, fold, some, (columns, inputs) in zip(paths, folds, betas, rows, strict=True):
                 path.fit(float(some[step]))
                 outputs = path.outputs(columns, inputs)
-                values.append(fold.held_out.data_fit.values(outputs).reshape(len(outputs), -1).sum(axis=1))
+                values.append(fold.held_out_fit.values(outputs).reshape(len(outputs), -1).sum(axis=1))
             loss = float(sum(some.sum() for some in values))
             if loss < min(losses, default=np.inf):
                 row_losses = np.concatenate(values)
