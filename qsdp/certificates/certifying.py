@@ -122,7 +122,7 @@ def _of_relaxation(network: BilinearNetwork, relaxation: Relaxation) -> Certific
 
 
 def _exact(network: BilinearNetwork, relaxation: Relaxation, bar: ProgressBar) -> Iterator[Certificate]:
-    """Yield the certificates of both dual vectors with exact pricing, until the time limit."""
+    """Yield the certificates of the dual vectors with exact pricing, until the time limit."""
     problem = relaxation.problem
     instance = Instance.from_problem(problem)
     gradient = _dual_vector(instance, network, problem.outputs(network))

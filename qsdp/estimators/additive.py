@@ -386,11 +386,11 @@ class _AdditiveSearch:
             return fractions * (path.beta_max() or 1.0)
         return np.array([weight_fraction * self.beta])
 
-    def _path(self, candidate: _Candidate, fit: DataFit, rows: FloatArray) -> AdditivePath:
-        columns, inputs = self._parts(candidate, rows)
+    def _path(self, candidate: _Candidate, fit: DataFit, inputs: FloatArray) -> AdditivePath:
+        columns, members = self._parts(candidate, inputs)
         omega = weight_prices(self._above[candidate.weighted], column=self._has_column)
         side = len(candidate.members)
-        return AdditivePath(columns, omega, inputs, neuron_price(side) * side, fit)
+        return AdditivePath(columns, omega, members, neuron_price(side) * side, fit)
 
     def _effects(self, candidate: _Candidate, path: AdditivePath) -> FloatArray:
         """Return the sizes of the effects of the weighted inputs of a candidate, without that of an intercept."""
@@ -414,12 +414,12 @@ class _AdditiveSearch:
         pairs = list(zip(candidates, folds, strict=True))
         paths = [self._path(candidate, fold.fit, fold.inputs) for candidate, fold in pairs]
         betas = [self._betas(path, fold.fraction) for path, fold in zip(paths, folds, strict=True)]
-        rows = [self._parts(candidate, fold.held_out_inputs) for candidate, fold in pairs]
+        held_out = [self._parts(candidate, fold.held_out_inputs) for candidate, fold in pairs]
         best = min(tried, key=_Tried.smallest) if tried else None
         losses: list[float] = []
         for step in range(len(betas[0])):
             values = []
-            for path, fold, some, (columns, inputs) in zip(paths, folds, betas, rows, strict=True):
+            for path, fold, some, (columns, inputs) in zip(paths, folds, betas, held_out, strict=True):
                 path.fit(float(some[step]))
                 outputs = path.outputs(columns, inputs)
                 values.append(fold.held_out_fit.values(outputs).reshape(len(outputs), -1).sum(axis=1))

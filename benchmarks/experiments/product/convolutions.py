@@ -112,7 +112,6 @@ RELAXATION_CASES = (
 
 
 def cases(quick: bool) -> list[dict[str, Any]]:
-    small: dict[str, Any] = {"data": "mnist", "patches": "3/4/2"}
     if quick:
         few = {"data": "mnist", "patches": "3/2/4", "samples": 100}
         some = {**few, "share": 0.03, "limit": 60}
@@ -120,6 +119,7 @@ def cases(quick: bool) -> list[dict[str, Any]]:
             *({"kind": kind, **some} for kind in ("certified", "refit", "relaxation", "logistic", "proof")),
             {"kind": "binary_cnn", **few, "channels": "2"},
         ]
+    small: dict[str, Any] = {"data": "mnist", "patches": "3/4/2"}
     full, names = {"samples": TRAINING}, ("data", "patches", "share", "limit")
     rivals = [small, {"data": "fashion_mnist", "patches": "3/7/1"}]
     return [
