@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 work=$1
 unset PYTHONPATH
 
-pip install "hatchling>=1.21" pytest hypothesis
+# The campaigns, which run here later, watch processes.
+pip install "hatchling>=1.21" pytest hypothesis psutil
 python -m hatchling build -d "$work/dist"
 python .ci/packages.py check "$work/dist"
 pip install --no-deps --force-reinstall "$work"/dist/*.whl
@@ -22,7 +23,6 @@ assert first == second, "the wheel of the source package differs"
 PYTHON
 rm -r qsdp qsdp_check.py qsdp_command.py
 qsdp demo --refine none > /dev/null
-export OPENBLAS_NUM_THREADS=1
 python -m pytest -q -p no:cacheprovider tests/test_import.py tests/test_problem.py tests/cli/test_cli_predict.py \
     tests/report/test_report.py \
     tests/test_pipeline.py::test_resample_with_other_levels_needs_no_solve
