@@ -55,9 +55,12 @@ _LIKELY = 0.5
 #: A finite decimal number without a leading zero; its exponent may make it infinite.
 _DECIMAL = re.compile(r"[+-]?(?!0\d)(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
-#: Dates of ISO 8601, of any precision and any offset; pandas decides whether the calendar has them.
+#: Dates of ISO 8601, of any precision and any offset; NumPy decides whether the calendar has them.
 _ISO = re.compile(
-    r"\d{4}(-\d\d)?|(\d{4}-\d\d-\d\d|\d{8})([T ]\d\d(:?\d\d(:?\d\d(\.\d+)?)?)?( ?(Z|[+-]\d\d(:?\d\d)?))?)?", re.ASCII
+    r"(?P<month>\d{4}(-\d\d)?)|(?P<year>\d{4})(-?)(?P<date>\d\d\4\d\d)"
+    r"([T ](?P<hour>\d\d)(:?(?P<minute>\d\d)(:?(?P<second>\d\d)(\.(?P<fraction>\d+))?)?)?"
+    r"( ?(Z|(?P<sign>[+-])(?P<hours>\d\d)(:?(?P<minutes>\d\d))?))?)?",
+    re.ASCII,
 )
 
 _TRUTH = {"true": True, "false": False}
@@ -331,14 +334,32 @@ def _parsed(texts: Sequence[str | None], kind: str) -> FloatArray:
     if kind == NUMBER:
         numbers = [float(text) if text is not None and _DECIMAL.fullmatch(text) else math.nan for text in texts]
         return np.where(np.isinf(parsed := np.array(numbers, dtype=np.float64)), np.nan, parsed)
-    # Microseconds, so that the precision of other rows does not matter: pandas has one for the whole column.
-    dates = [re.sub(r"(\.\d{6})\d+", r"\1", text) if text and _ISO.fullmatch(text) else None for text in texts]
-    if kind != DATE or not any(dates):
+    if kind != DATE:
         return np.full(len(texts), np.nan)
-    import pandas as pd
+    return _days(np.array([_time_of(text) for text in texts], dtype="M8[us]"))
 
-    times = pd.to_datetime(pd.Series(dates, dtype=object), format="ISO8601", utc=True, errors="coerce")
-    return _days(times.dt.tz_localize(None).to_numpy())
+
+def _time_of(text: str | None) -> np.datetime64:
+    """Parse a date of ISO 8601, in UTC and in whole microseconds; "not a time" for other texts."""
+    match = _ISO.fullmatch(text) if text is not None else None
+    if match is None:
+        return np.datetime64("NaT")
+    if match["month"]:
+        date = match["month"]
+    else:
+        clock = ":".join(match[name] or "00" for name in ("hour", "minute", "second"))
+        date = f"{match['year']}-{match['date'][:2]}-{match['date'][-2:]}T{clock}.{(match['fraction'] or '0')[:6]}"
+    try:
+        time = np.datetime64(date, "us")
+    except ValueError:
+        return np.datetime64("NaT")
+    if not match["hours"]:
+        return time
+    hours, minutes = int(match["hours"]), int(match["minutes"] or 0)
+    if hours > 23 or minutes > 59:
+        return np.datetime64("NaT")
+    ahead = np.timedelta64(60 * hours + minutes, "m")
+    return time - ahead if match["sign"] == "+" else time + ahead
 
 
 def _days(times: npt.NDArray[Any]) -> FloatArray:
