@@ -237,7 +237,7 @@ def test_quadratic_form_is_exact(kind: type, activation: Any, constant_column: b
 def test_train_by_backpropagation_quantize_by_the_relaxation() -> None:
     """At equal width and with free second layers, matching beats rounding the weights one by one."""
     ours, theirs = [], []
-    for seed in range(3):
+    for seed in range(2):
         planted = make_planted(n=200, d=8, n_neurons=4, random_state=seed)
         options = {"constant_column": False, "beta": 1e-3, "n_epochs": 60, "random_state": seed}
         model = BackpropRegressor(100, second_layer="fixed", **options).fit(planted.X, planted.y)

@@ -12,7 +12,7 @@ from joblib import parallel_config
 from benchmarks.machinery.process import in_own_process
 from benchmarks.runner import Experiment, Record, Results, Table, load_results, markdown_of, run_experiment
 from qsdp import QSDPWarning
-from qsdp.exceptions import DatasetError, MissingPackageError, StorageError
+from qsdp.exceptions import MissingPackageError, StorageError
 
 calls: list[dict[str, Any]] = []
 
@@ -53,13 +53,10 @@ def measure(path: Path, **options: Any) -> tuple[Results, list[Any]]:
 
 
 def fail(case: dict[str, Any]) -> dict[str, Any]:
-    raise {"data": DatasetError, "package": MissingPackageError, "root": ValueError}[case["no"]]("not found")
+    raise {"package": MissingPackageError, "root": ValueError}[case["no"]]("not found")
 
 
-@pytest.mark.parametrize(
-    ("missing", "raised"),
-    [("data", DatasetError), ("package", MissingPackageError), ("root", RuntimeError)],
-)
+@pytest.mark.parametrize(("missing", "raised"), [("package", MissingPackageError), ("root", RuntimeError)])
 def test_what_a_measurement_lacks_is_known_outside_of_its_process(missing: str, raised: type[Exception]) -> None:
     with pytest.raises(raised, match="not found"):
         in_own_process(fail, {"no": missing})

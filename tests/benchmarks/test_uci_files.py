@@ -132,7 +132,6 @@ def test_onehot_is_pandas_dummies(name, categorical):
 
 def test_more_target_names_and_signs():
     for name, column, positive, names in [
-        ("adult", 15, ">50K", ("<=50K", ">50K")),
         ("banknote", 5, "1", ("0", "1")),
         ("heart", 14, "2", ("absence", "presence")),
         ("pima", 9, "1", ("negative", "positive")),
@@ -170,5 +169,7 @@ def test_adult_ranks_and_first_rows():
     np.testing.assert_array_equal(dataset.X[0], [39, 7, 77_516, 9, 13, 4, 1, 1, 4, 1, 2174, 0, 40, 39])
     # The first row of adult.test, whose first line is no row, and a label of its last one with a dot.
     np.testing.assert_array_equal(dataset.X[32_561, [0, 2, 4, 12]], [25, 226_802, 7, 40])
+    assert dataset.target_names == ("<=50K", ">50K")
+    np.testing.assert_array_equal(dataset.y == 1.0, frame[15] == ">50K")
     assert (dataset.y[32_561], dataset.y[-1]) == (-1.0, 1.0)
     assert dataset.feature_names[2:5] == ("fnlwgt", "education", "education-num")

@@ -94,7 +94,7 @@ def test_no_bound_is_above_the_optimum_of_the_rows(
     problem, optimum, statistics = problem_of(seed, size, outputs=1 + seed % 2)
     reduced = qsdp.TrainingProblem.from_statistics(statistics, beta=problem.beta)
     for one in (problem, reduced):
-        result = qsdp.column_generation(one, tol=1e-7, time_limit=0.3)
+        result = qsdp.column_generation(one, tol=1e-7, time_limit=0.1)
         bounds = [result.certificate.lower_bound]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QSDPWarning)
@@ -189,7 +189,7 @@ def test_no_bound_from_statistics_is_above_the_optimum_of_the_rows(
     for beta in (1e-3 * largest, 0.3 * largest):
         optimum = exact_optimum(rows, y, w, 2 * Fraction(beta))
         problem = qsdp.TrainingProblem.from_statistics(statistics, beta=beta)
-        result = qsdp.column_generation(problem, tol=1e-9, time_limit=1.0)
+        result = qsdp.column_generation(problem, tol=1e-9, time_limit=0.3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QSDPWarning)
             relaxation = qsdp.solve_relaxation(problem, tol=1e-9)

@@ -59,8 +59,8 @@ def test_rows_beyond_the_range_of_single_precision(scale: float) -> None:
 
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
 def test_weighted_samples_beyond_the_number_of_entries(loss: str) -> None:
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, 150)
-    problem = random_problem(4, loss, n=150, sample_weight=weights)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
+    problem = random_problem(4, loss, n=80, sample_weight=weights)
     check(problem)
 
 
@@ -133,7 +133,7 @@ def test_a_relaxation_is_a_start_and_a_bound() -> None:
 
 @pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
 def test_time_limits_leave_valid_bounds(loss: str) -> None:
-    problem = random_problem(8, loss, n=200)
+    problem = random_problem(8, loss, n=40)
     result = qsdp.column_generation(problem, time_limit=1e-9)
     assert result.status == "time limit"
     assert 0.0 <= result.lower_bound <= enumerated_optimum(problem, **TIGHT) * (1.0 + 1e-9)

@@ -95,7 +95,7 @@ def test_probabilities_are_better_than_frequencies() -> None:
 
 
 def test_weights_are_repetitions() -> None:
-    X, score = table(150)
+    X, score = table(100)
     counts = np.random.default_rng(1).integers(1, 4, len(X))
     repeated = np.repeat(np.arange(len(X)), counts)
     one = additive().fit(X, score, sample_weight=counts)
@@ -110,10 +110,10 @@ def test_weights_are_repetitions() -> None:
 
 def test_noise_columns_are_left_out_of_products() -> None:
     rng = np.random.default_rng(0)
-    X, new = rng.standard_normal((2, 600, 40))
-    # Without a choice of columns, products of forty inputs hardly find the one that matters.
+    X, new = rng.standard_normal((2, 500, 60))
+    # Without a choice of columns, products of sixty inputs hardly find the one that matters.
     score = [np.sin(2.0 * rows[:, 0]) + rows[:, 1] * rows[:, 2] for rows in (X, new)]
-    model = additive().fit(X, score[0] + 0.1 * rng.standard_normal(600))
+    model = additive().fit(X, score[0] + 0.1 * rng.standard_normal(500))
     assert {0, 1, 2} <= {one.position for one in model.encoder_.inputs_.expressions_}
     assert len({one.position for one in model.encoder_.inputs_.expressions_}) <= 10
     assert model.score(new, score[1]) > 0.9
@@ -154,16 +154,6 @@ def test_a_number_of_neurons_keeps_the_largest_or_splits_them(kind: str) -> None
     assert free.resample(20, random_state=0).network_.n_neurons == 20
 
 
-def test_wide_tables_keep_the_inputs_that_matter() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 120))
-    y = X[:, 3] * X[:, 7] + X[:, 11]
-    model = additive().fit(X, y + 0.1 * rng.standard_normal(500))
-    used = {one.position for one in model.encoder_.inputs_.expressions_}
-    assert {3, 7, 11} <= used
-    assert len(used) < 30
-
-
 def test_pairs_of_thresholds_are_found_among_many_columns() -> None:
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((300, 60)), rng.standard_normal((1000, 60))
@@ -173,24 +163,16 @@ def test_pairs_of_thresholds_are_found_among_many_columns() -> None:
     assert model.score(new, truth) > 0.9
 
 
-def test_columns_beyond_the_first_thousand_are_found() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 1010))
-    model = additive(beta="20%").fit(X, 2.0 * X[:, 1005])
-    assert 1005 in {one.position for one in model.encoder_.inputs_.expressions_}
-    assert model.certificate_.lower_bound <= model.certificate_.objective
-
-
 def test_columns_whose_slope_is_zero_at_a_zero_network_have_weights_and_products() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 1002)), rng.standard_normal(50)
     y -= y.mean()
-    # Of more than a thousand columns, this one is not among the first inputs of neurons, but y = x0 - x1.
-    X[:, 1] -= X[:, 1].mean()
-    X[:, 1] -= y * (X[:, 1] @ y) / (y @ y)
-    X[:, 0] = y + X[:, 1]
+    # Of more than a thousand columns, this one is not among the first inputs of neurons, but y = x1000 - x1001.
+    X[:, 1001] -= X[:, 1001].mean()
+    X[:, 1001] -= y * (X[:, 1001] @ y) / (y @ y)
+    X[:, 1000] = y + X[:, 1001]
     model = additive(beta="20%").fit(X, y)
-    assert {0, 1} <= {term.position for term in model.encoder_.inputs_.expressions_}
+    assert {1000, 1001} <= {term.position for term in model.encoder_.inputs_.expressions_}
     assert model.certificate_.lower_bound <= model.certificate_.objective
 
 

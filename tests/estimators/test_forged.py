@@ -410,7 +410,7 @@ def test_every_value_is_checked(kind: str, tmp_path: Path) -> None:
     for place in list(places(schema))[1:]:
         arrays = {entry["file"] for entry in _arrays_below(_at(schema, place))}
         rest = {name: data for name, data in members.items() if name not in arrays}
-        for change in [None, *(stored(WRONG[k]) for k in rng.permutation(len(WRONG))[:2])]:
+        for change in [None, stored(WRONG[rng.integers(len(WRONG))])]:
             if change == _at(schema, place):
                 continue
             forge(path, replaced(schema, place, change), rest, zipfile.ZIP_STORED)

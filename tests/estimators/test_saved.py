@@ -223,7 +223,7 @@ def test_files_are_small(tmp_path: Path) -> None:
     Classifier(random_state=0).fit(X, y).save(tmp_path / "tumours")
     # A table like that of the census: numbers, categories of up to 40 values, two classes.
     rng = np.random.default_rng(0)
-    n = 400
+    n = 250
     census = pd.DataFrame({f"number {j}": rng.gamma(2.0, 10.0, n).round() for j in range(6)})
     for j, count in enumerate((2, 5, 6, 7, 9, 14, 16, 40)):
         census[f"category {j}"] = np.array([f"value {k} of {count}" for k in range(count)])[rng.integers(count, size=n)]

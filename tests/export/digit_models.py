@@ -16,9 +16,9 @@ def digits():
 
 @cache
 def digit_classifier(loss, n_classes=10):
-    """Return a classifier of the first classes, fitted to 300 images."""
+    """Return a classifier of the first classes, fitted to 200 images."""
     X, y = (part[digits()[1] < n_classes] for part in digits())
     names = np.array([f"digit {k}" for k in range(10)])[y]
     return QuantizedNetworkClassifier(
         n_neurons=60, encoding=Patches(3, regions=2), loss=loss, beta="3%", refine="none", random_state=0
-    ).fit(X[:300], names[:300])
+    ).fit(X[:200], names[:200])

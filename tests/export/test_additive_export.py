@@ -148,11 +148,10 @@ def test_neurons_take_a_bit_for_each_weight_and_weights_a_number(kind: str, enco
 
 
 @needs_compiler
-@pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize(
     ("parts", "packed"), [({"neurons"}, True), ({"neurons"}, False), ({"weights"}, True), (set(), True)]
 )
-@pytest.mark.parametrize("kind", ["number", "three"])
+@pytest.mark.parametrize(("kind", "encoding"), [*(("number", one) for one in ENCODINGS), ("three", "additive")])
 def test_parts_alone_are_exported(kind: str, parts: set[str], packed: bool, encoding: str) -> None:
     model, (new, _) = copy.copy(model_of(kind, encoding)), table(seed=1)
     network = model.network_

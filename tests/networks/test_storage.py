@@ -278,9 +278,7 @@ def test_truncation_at_every_97th_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"shared": True}, {"levels": 4, "activation": (1, 2, 3), "C": 2, "shared": True}],
-    ids=str,
+    "options", [{}, {"levels": 4, "activation": (1, 2, 3), "C": 2, "shared": True}], ids=["one output", "levels"]
 )
 def test_flipped_bits_of_every_byte_are_noticed(tmp_path: Path, options: dict[str, Any]) -> None:
     network = make(0, 3, 5, **options)

@@ -226,7 +226,7 @@ def test_many_tables_agree_with_plain_enumeration(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["small", "large", "ones"])
-@pytest.mark.parametrize(("n", "half"), [(12, True), (13, False), (17, True), (19, True)])
+@pytest.mark.parametrize(("n", "half"), [(12, True), (13, False), (17, True)])
 def test_enumeration_visits_every_vector_above_the_level(n: int, half: bool, kind: str) -> None:
     # The search finds the optimum before, so no result of an oracle shows that a vector was left out.
     rng = np.random.default_rng(n)

@@ -326,12 +326,11 @@ def test_every_sweep_lowers_the_objective_on_large_data(loss, free, beta, large)
     assert np.all(np.diff(values) <= 1e-9 * values[0])
 
 
-@pytest.mark.parametrize("n_jobs", [2, -1])
-def test_threads_do_not_change_the_network(n_jobs):
+def test_threads_do_not_change_the_network():
     problem = random_vector_problem(8, 5, 30, 3)
     network = random_network(problem, 12, 0)
     alone = polish(network, problem, restarts=1, random_state=0)
-    together = polish(network, problem, restarts=1, random_state=0, n_jobs=n_jobs)
+    together = polish(network, problem, restarts=1, random_state=0, n_jobs=2)
     for name in ("U", "V", "alpha"):
         np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
 

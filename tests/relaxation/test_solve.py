@@ -370,13 +370,19 @@ class Interrupted(scs.SCS):
 scs.SCS = Interrupted
 rng = np.random.default_rng(0)
 X, y = rng.standard_normal((200, 30)), np.where(rng.random(200) < 0.5, -1.0, 1.0)
-try:
-    qsdp.solve_relaxation(qsdp.TrainingProblem(X, y, beta=1e-4, loss="logistic"), solver="scs", tol=1e-14)
-except KeyboardInterrupt:
-    print("interrupted")
+problem = qsdp.TrainingProblem(X, y, beta=1e-4, loss="logistic")
+planted = qsdp.TrainingProblem(*qsdp.datasets.make_planted(n=60, d=60, n_neurons=3, random_state=0), beta=0.1)
+for solve in (
+    lambda: qsdp.solve_relaxation(problem, solver="scs", tol=1e-14),
+    lambda: qsdp.paper.algorithm_1(planted),
+):
+    try:
+        solve()
+    except KeyboardInterrupt:
+        print("interrupted")
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
-    assert "interrupted" in run.stdout.splitlines()
+    assert run.stdout.splitlines().count("interrupted") == 2
 
 
 def test_a_dual_vector_of_one_output_may_have_one_axis(monkeypatch):

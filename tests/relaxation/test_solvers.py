@@ -68,10 +68,10 @@ def test_every_solver_agrees_with_a_conic_solver(solver: str, loss: str, n: int,
 
 
 @pytest.mark.parametrize(
-    ("solver", "beta"), [("interior", 0.01), ("interior", 30.0), *((solver, 1.0) for solver in SOLVERS)]
+    ("n", "solver", "beta"),
+    [(40, "interior", 0.01), (8, "interior", 30.0), (40, "interior", 1.0), *((8, solver, 1.0) for solver in SOLVERS)],
 )
-@pytest.mark.parametrize("n", [8, 40])
-def test_several_outputs(solver: str, beta: float, n: int) -> None:
+def test_several_outputs(n: int, solver: str, beta: float) -> None:
     X, y = data(n, 4, "squared")
     # Outputs of sizes that differ, and one that is zero.
     problem = qsdp.TrainingProblem(X, np.stack([y, 30.0 * y**2, -2.0 * X[:, 2], 0.0 * y], axis=1), beta=beta)
@@ -101,14 +101,14 @@ def test_more_levels(solver: str) -> None:
 
 @pytest.mark.parametrize("solver", ["interior", "low-rank"])
 def test_high_accuracy(solver: str) -> None:
-    problem = problem_of("squared", 150, 12, beta=20.0)
+    problem = problem_of("squared", 80, 8, beta=20.0)
     relaxation = qsdp.solve_relaxation(problem, solver=solver, tol=1e-8)
     assert relaxation.relative_gap <= 3e-8
     assert_proven(relaxation)
 
 
 @pytest.mark.parametrize("solver", ["interior", "splitting", "scs", "low-rank"])
-@pytest.mark.parametrize("size", [1e-40, 1e-5, 1e5, 1e40])
+@pytest.mark.parametrize("size", [1e-40, 1e40])
 def test_units_of_the_data_do_not_matter(solver: str, size: float) -> None:
     X, y = data(40, 5, "squared")
     one, other = (
@@ -176,7 +176,7 @@ def test_bounds_and_points_of_random_problems(
 
 @pytest.mark.usefixtures("uci_available")
 @pytest.mark.parametrize("name", ["breast-cancer", "ionosphere", "credit-approval", "vehicle"])
-@pytest.mark.parametrize("beta", [0.1, 10.0, 1000.0])
+@pytest.mark.parametrize("beta", [0.1, 1000.0])
 @pytest.mark.parametrize(("solver", "tol", "max_iter"), [("interior", 1e-7, 20), ("splitting", 1e-6, 1000)])
 def test_binary_columns_of_real_data(name: str, beta: float, solver: str, tol: float, max_iter: int) -> None:
     X, _, y, _ = load_uci(name).split(0)
