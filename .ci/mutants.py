@@ -170,8 +170,10 @@ def mapped(file: str, folder: Path) -> str:
 
 
 def outcome(mutant: Mutant, folder: Path) -> str:
-    """Return whether a mutant survives its mapped tests, or that its line is not in the copy."""
+    """Return whether a mutant survives its mapped tests, or that the copy lacks its line."""
     path = folder / str(mutant["file"])
+    if not path.exists():
+        return "absent"
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines(keepends=True)
     places = [index for index, line in enumerate(lines) if line.rstrip("\n") == mutant["old"]]
