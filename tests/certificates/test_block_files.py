@@ -226,6 +226,12 @@ def test_files_are_checked_from_images(
     assert said.startswith(("no: data_sha256: the certificate does not belong", "no: objective", "no: lower_bound"))
     np.savez(data, images=images.astype(float), patches=patches, y=problem.y)
     assert "images: they are not integers" in answer(path, capsys, "--data", str(data))[1]
+    # Numbers of a geometry that are no integers, or one too few.
+    for wrong in (np.array(patches, dtype=float), np.array(patches[:-1])):
+        rewritten(path, contents_of(path) | {"patches": wrong})
+        assert answer(path, capsys, "--data", str(data))[0] == 1
+        with pytest.raises(StorageError, match="patches are not described by eight integers"):
+            load_certificate(path, problem)
 
 
 # -- no ------------------------------------------------------------------------------------------------

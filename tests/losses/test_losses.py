@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from decimal import Decimal, Overflow, localcontext
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -564,6 +565,23 @@ def test_a_step_costs_at_least_the_floor_of_its_curvature(loss: Loss, reach: flo
     for step in reach * rng.uniform(-1.0, 1.0, (20, 400)):
         lower = values + step * (slope + 0.5 * floor * step)
         assert np.all(loss.values(prediction + step, target) >= lower - 1e-13 * (1.0 + np.abs(lower)))
+
+
+@pytest.mark.parametrize("name", ["squared", "huber", "absolute", "hinge", "squared_hinge"])
+@pytest.mark.parametrize("size", [1.0, 1e-9])
+def test_safe_dual_values_are_below_exact_ones(name: str, size: float) -> None:
+    """Sums of rationals, of multipliers far from the optimal ones and so near to zero that their values cancel."""
+    rng, loss = np.random.default_rng(0), get_loss(name)
+    target = rng.choice([-1.0, 1.0], (500, 2)) if loss.labels else rng.standard_normal((500, 2))
+    nu = size * rng.random(target.shape) * np.sign(target)
+    fit = DataFit(loss, target)
+    exact = Fraction(0)
+    for u, y in zip(nu.ravel().tolist(), target.ravel().tolist(), strict=True):
+        value = Fraction(u) * Fraction(y)
+        exact += value if name in {"absolute", "hinge"} else value - Fraction(u) ** 2 / 4
+    assert fit.dual_value(nu) == pytest.approx(float(exact), rel=1e-13)
+    assert Fraction(fit.safe_dual_value(nu)) < exact
+    assert fit.safe_dual_value(nu) >= float(exact) - 1e-12 * fit.value_at_zero
 
 
 @pytest.mark.parametrize("reach", [1e-5, 0.1, 1.0, 30.0])

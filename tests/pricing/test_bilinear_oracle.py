@@ -225,9 +225,11 @@ def test_many_tables_agree_with_plain_enumeration(kind: str) -> None:
     assert truth <= result.upper <= truth * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("kind", ["small", "large", "ones"])
+@pytest.mark.parametrize("kind", ["small", "large", "ones", "unsearched"])
 @pytest.mark.parametrize(("n", "half"), [(12, True), (13, False), (17, True)])
-def test_enumeration_visits_every_vector_above_the_level(n: int, half: bool, kind: str) -> None:
+def test_enumeration_visits_every_vector_above_the_level(
+    n: int, half: bool, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The search finds the optimum before, so no result of an oracle shows that a vector was left out.
     rng = np.random.default_rng(n)
     rows, start = rng.standard_normal((n, n)), np.zeros(n) if half else rng.standard_normal(n)
@@ -237,9 +239,13 @@ def test_enumeration_visits_every_vector_above_the_level(n: int, half: bool, kin
     elif kind == "ones":
         # No norm exceeds that of the sum of rows, which takes all 16 bits.
         rows, start = np.ones((n, n)), start - start
+    elif kind == "unsearched":
+        # Nor do bounds of what remains rest on a search that has found its only large vector.
+        rows = np.where(np.arange(n) // 4 % 2, 1.0, -1.0)[:, None] * (1.0 + 0.1 * rng.random((n, n)))
+        monkeypatch.setattr("qsdp.pricing.enumeration.attained", lambda rows, start=0.0: 0.0)
     codes = np.arange(2**n)[:: 1 + half]
     values = np.abs(start + signs_of(codes, n) @ rows).sum(axis=1)
-    for level in (0.0, float(np.quantile(values, 0.999))):
+    for level in (0.0, float(np.quantile(values, 0.999)), 0.95 * float(values.max())):
         visited: list[np.ndarray] = []
         assert Enumeration(rows).run(start, half=half, level=lambda at=level: at, accept=visited.append)
         reached = np.concatenate(visited)
