@@ -226,7 +226,7 @@ def test_many_tables_agree_with_plain_enumeration(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["small", "large", "ones", "unsearched"])
-@pytest.mark.parametrize(("n", "half"), [(12, True), (13, False), (17, True)])
+@pytest.mark.parametrize(("n", "half"), [(12, True), (13, False), (18, True)])
 def test_enumeration_visits_every_vector_above_the_level(
     n: int, half: bool, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,11 +241,11 @@ def test_enumeration_visits_every_vector_above_the_level(
         rows, start = np.ones((n, n)), start - start
     elif kind == "unsearched":
         # Nor do bounds of what remains rest on a search that has found its only large vector.
-        rows = np.where(np.arange(n) // 4 % 2, 1.0, -1.0)[:, None] * (1.0 + 0.1 * rng.random((n, n)))
+        rows = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] * (1.0 + 0.1 * rng.random((n, n)))
         monkeypatch.setattr("qsdp.pricing.enumeration.attained", lambda rows, start=0.0: 0.0)
     codes = np.arange(2**n)[:: 1 + half]
     values = np.abs(start + signs_of(codes, n) @ rows).sum(axis=1)
-    for level in (0.0, float(np.quantile(values, 0.999)), 0.95 * float(values.max())):
+    for level in (0.0, float(np.quantile(values, 0.999)), 0.98 * float(values.max())):
         visited: list[np.ndarray] = []
         assert Enumeration(rows).run(start, half=half, level=lambda at=level: at, accept=visited.append)
         reached = np.concatenate(visited)
