@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,41 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs every case."""
+    parser.addoption("--every-case", action="store_true", help="run all combinations of stacked parametrisations")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out every second combination of stacked parametrisations, like the white fields of a chessboard.
+
+    Every value of one is still tested with half of the values of the others.
+    """
+    if config.getoption("--every-case") or any("[" in asked for asked in config.args):
+        return
+    # Of each parametrisation of a test, the positions of its values in the order of the cases.
+    orders: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    fields = []
+    for item in items:
+        field = []
+        for name, value in _values(item):
+            order = orders[item.nodeid.partition("[")[0], name]
+            field.append((order, order.setdefault(id(value), len(order))))
+        fields.append(field)
+    white = [sum(len(order) > 1 for order, _ in field) > 1 and sum(at for _, at in field) % 2 == 1 for field in fields]
+    if any(white):
+        config.hook.pytest_deselected(items=[item for item, out in zip(items, white, strict=True) if out])
+        items[:] = [item for item, out in zip(items, white, strict=True) if not out]
+
+
+def _values(item: pytest.Item) -> Iterator[tuple[str, object]]:
+    """Yield the first argument of each parametrisation of a test, and its value."""
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0]
+        first = (names.split(",") if isinstance(names, str) else names)[0].strip()
+        yield first, item.callspec.params[first]  # type: ignore[attr-defined]
 
 
 def pytest_collection_finish() -> None:
