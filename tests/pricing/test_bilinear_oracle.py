@@ -15,6 +15,8 @@ from qsdp.pricing.enumeration import Enumeration, signs_of
 from qsdp.pricing.pool import Pool, alternate
 from qsdp.pricing.scaling import Scaled
 
+KINDS_OF_ROWS = ("small", "large", "ones", "unsearched")
+
 
 def all_signs(n: int) -> np.ndarray:
     return np.array(list(itertools.product([1.0, -1.0], repeat=n)))
@@ -225,8 +227,10 @@ def test_many_tables_agree_with_plain_enumeration(kind: str) -> None:
     assert truth <= result.upper <= truth * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("kind", ["small", "large", "ones", "unsearched"])
-@pytest.mark.parametrize(("n", "half"), [(12, True), (13, False), (18, True)])
+@pytest.mark.parametrize(
+    ("n", "half", "kind"),
+    [(*size, kind) for size in ((12, True), (13, False), (17, True), (18, True)) for kind in KINDS_OF_ROWS],
+)
 def test_enumeration_visits_every_vector_above_the_level(
     n: int, half: bool, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
