@@ -178,6 +178,8 @@ _REMEDIES = {
     r"[+-]?\d*,\d*([eE][+-]?\d+)?": 'read the file with decimal="," (qsdp.tables.read_table, qsdp fit)',
     r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?": 'read the file with decimal="," and thousands="." (qsdp.tables.read_table, '
     "qsdp fit)",
+    r"\d{4}-\d\d-\d\d.*": 'convert the column with pandas.to_datetime(column, errors="coerce"), which makes dates '
+    "that no calendar has missing",
     r"\d{1,4}([./-])\d{1,2}\1\d{1,4}\b.*|\d{1,2}(st|nd|rd|th)?[ -]?[A-Za-z]{3,9}[ -]?\d{2,4}\b.*": "convert the "
     "column with pandas.to_datetime(column, dayfirst=...)",
     r"-?\d+:\d\d.*|-?(\d+(\.\d+)? ?(d|days?|h|hours?|m|min|s)\b ?){2,}": "convert the column with "

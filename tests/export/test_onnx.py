@@ -233,6 +233,10 @@ def test_what_has_no_place_in_onnx(iris):
     model = QuantizedNetworkClassifier(**FAST).fit(X, y)
     with pytest.raises(InvalidInputError, match="input_range is for a network alone"):
         to_onnx(model, input_range=(0, 1))
+    frame = pd.DataFrame({"": ["a", "b"] * 20, "size": np.arange(40.0)})
+    unnamed = QuantizedNetworkRegressor(**{**NUMBERS, "encoding": "standard"}).fit(frame, np.arange(40) % 3)
+    with pytest.raises(ExportError, match=r"columns must have names, all different; got \['', 'size'\]"):
+        to_onnx(unnamed)
     with pytest.raises(ExportError, match="do not fit into the 64 bits"):
         to_onnx(model.network_, input_range=(-(2**31), 2**31 - 1))
     with pytest.raises(InvalidInputError, match="X must hold integers from 0 to 1; found 2"):
