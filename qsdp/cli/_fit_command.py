@@ -21,6 +21,7 @@ from qsdp.cli._scores import fit_figures
 from qsdp.cli._streams import destination, interrupts, stage
 from qsdp.encoding.fitting import AUTO, EncodingRule
 from qsdp.encoding.reading_rule import NUMBER
+from qsdp.encoding.scales import NO_GAIN
 from qsdp.estimators.classes import class_shape
 from qsdp.exceptions import InvalidInputError
 from qsdp.losses import get_loss
@@ -179,20 +180,30 @@ def _weights_fact(rows: TrainingRows, model: Any) -> str:
     return f"{', '.join(sources)}: {weights.min():.6g} to {weights.max():.6g}, {weights.sum():.6g} in all"
 
 
+def _kind(column: Any) -> str:
+    """Say as what a column was read, unless as numbers."""
+    if column.categories is not None:
+        return f"{len(column.categories)} values"
+    return "" if column.kind == NUMBER else f"{column.kind}s"
+
+
+def _described(name: str, *facts: str) -> str:
+    """Quote a column's name with what is known of it in brackets."""
+    known = ", ".join(filter(None, facts))
+    return f"{name!r} ({known})" if known else repr(name)
+
+
 def _reading_facts(file: Path, rows: TrainingRows, drop: Sequence[str], model: Any) -> list[tuple[str, str]]:
     """Return the lines of the summary about how rows and columns were read."""
     encoder, name = model._columns_encoder, rows.source.target
-    used = [encoder.encoding_.columns[position] for position in encoder.encoding_.used]
-    numeric = [
-        repr(column.name) + ("" if column.kind == NUMBER else f" ({column.kind}s)")
-        for column in used
-        if column.categories is None
-    ]
-    categorical = [
-        f"{column.name!r} ({len(column.categories)} values)" for column in used if column.categories is not None
-    ]
-    dropped = [f"{name!r} ({'--drop' if name in drop else 'numbers the rows'})" for name in rows.drop]
-    dropped += [f"{name!r} ({reason})" for name, reason in encoder.dropped_.items()]
+    columns = encoder.encoding_.columns
+    used = [columns[position] for position in encoder.encoding_.used]
+    numeric = [_described(column.name, _kind(column)) for column in used if column.categories is None]
+    categorical = [_described(column.name, _kind(column)) for column in used if column.categories is not None]
+    dropped = [_described(name, "--drop" if name in drop else "numbers the rows") for name in rows.drop]
+    # Of what was tried, the kind says as what it was read.
+    kinds = {column.name: _kind(column) for column in columns if encoder.dropped_.get(column.name) == NO_GAIN}
+    dropped += [_described(name, kinds.get(name, ""), reason) for name, reason in encoder.dropped_.items()]
     if rows.source.kind is not None:
         scaling = model.target_scaling_
         meaning = f"{name!r}, a number: mean {scaling.offset:.6g}, standard deviation {scaling.scale:.6g}"

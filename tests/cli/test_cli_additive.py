@@ -51,7 +51,18 @@ def test_fit_and_predict(additive: tuple[Path, dict[str, str]], target: str) -> 
     assert figure(text, "refined").startswith("column generation: ")
     assert figure(text, "size").split("  ")[0] == f"{network.n_bits:,} bits"
     assert figure(text, "lower bound").split()[0] == f"{model.certificate_.lower_bound:.6g}"
-    assert f"{model.encoder_.inputs_.encoding_.width} inputs" in figure(text, "data")
+    encoder = model.encoder_.inputs_
+    assert f"{encoder.encoding_.width} inputs" in figure(text, "data")
+    for column in encoder.encoding_.columns:
+        if encoder.dropped_.get(column.name) == "no gain":
+            read = (
+                ""
+                if column.kind == "number"
+                else f"{len(column.categories)} values, "
+                if column.categories
+                else "dates, "
+            )
+            assert f"{column.name!r} ({read}no gain)" in figure(text, "dropped")
     result = run("predict", folder / f"{target}.qsdp", folder / TARGETS[target][0])
     assert result.exit_code == 0, result.stderr
     found = [row["prediction"] for row in csv.DictReader(io.StringIO(result.stdout))]
