@@ -45,9 +45,9 @@ TESTS = {
     "qsdp/pricing": "tests/pricing tests/column_generation/test_column_generation.py",
     "qsdp/pricing/atoms.py": (
         "tests/pricing tests/column_generation/test_column_generation.py tests/certificates/test_certificate.py "
-        "tests/column_generation/test_real_weights_generation.py"
+        "tests/column_generation/test_real_weights_generation.py tests/refinement/test_blocks_refit.py"
     ),
-    "qsdp/pricing/bound_trees.py": "tests/pricing tests/certificates/test_verification.py",
+    "qsdp/pricing/bound_trees.py": "tests/pricing tests/certificates",
     "qsdp/certificates": "tests/certificates",
     "qsdp/certificates/files.py": "tests/certificates tests/column_generation/test_settled.py",
     "qsdp/encoding": "tests/encoding",
@@ -55,6 +55,7 @@ TESTS = {
     "qsdp/encoding/patches.py": "tests/encoding tests/plotting/test_plotting_filters.py",
     "qsdp/encoding/reading_rule.py": "tests/encoding tests/tables",
     "qsdp/encoding/region_moments.py": "tests/encoding tests/plotting/test_plotting_filters.py",
+    "qsdp/encoding/used_columns.py": "tests/encoding tests/estimators/test_estimators.py",
     "qsdp/encoding/windows.py": "tests/encoding tests/plotting/test_plotting_filters.py",
     "qsdp/export": "tests/export/test_export_model.py tests/export/test_additive_export.py",
     "qsdp/export/_c": (
