@@ -1,4 +1,4 @@
-"""Where the tests find the UCI files, how many threads they take, and how workers share them."""
+"""Where the tests find the UCI files, which combinations run, in how many threads, and how workers share them."""
 
 import gc
 import os
