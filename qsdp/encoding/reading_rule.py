@@ -433,6 +433,9 @@ def _entries(column: Any) -> npt.NDArray[Any]:
         return np.fromiter(map(_name_or_none, column.to_list()), dtype=object)
     if is_wide(column):
         return np.fromiter(column.to_list(), dtype=object)
+    if getattr(getattr(column, "dtype", None), "tz", None) is not None:
+        # In UTC, without objects: pandas 2 crashes where it makes local ones of days near the year 1 or 9999.
+        column = column.dt.tz_convert(None)
     entries = np.asarray(column)
     if entries.ndim != 1 or (entries.dtype.kind == "O" and not isinstance(column, np.ndarray)):
         # As arrays, columns of lists or records have more dimensions.
