@@ -58,10 +58,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _values(item: pytest.Item) -> Iterator[tuple[str, object]]:
     """Yield the first argument of each parametrisation of a test, and its value."""
-    for mark in item.iter_markers("parametrize"):
-        names = mark.args[0]
-        first = (names.split(",") if isinstance(names, str) else names)[0].strip()
-        yield first, item.callspec.params[first]  # type: ignore[attr-defined]
+    if isinstance(item, pytest.Function):
+        for mark in item.iter_markers("parametrize"):
+            names = mark.args[0]
+            first = (names.split(",") if isinstance(names, str) else names)[0].strip()
+            yield first, item.callspec.params[first]
 
 
 def pytest_collection_finish() -> None:
