@@ -189,7 +189,7 @@ class _Pass:
         self.allowance = 4.0 * EPS * (len(rows) + 2) * float(np.abs(rows).sum() + np.abs(start).sum())
         # `spread` bounds the maximum, and no norm of a partial vector exceeds the maximum. 16-bit sums wrap around, so
         # only the final sums, between 0 and 2^16, and the entries of the tables must be in range.
-        # NumPy before 2 has no spectral norm of no rows.
+        # NumPy 2.0 has no spectral norm of no rows, later ones have zero.
         largest = float(np.linalg.norm(rows, 2)) if len(rows) else 0.0
         spread = min(float(np.abs(rows).sum()), largest * (len(rows) * N) ** 0.5)
         widest = float((np.abs(start) + np.abs(rows).sum(axis=0)).max())
